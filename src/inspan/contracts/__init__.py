@@ -1,0 +1,1 @@
+"""What the rooms promise each other: each contract fits on a screen."""

@@ -1,0 +1,113 @@
+"""A driver is a value: the data and the two functions by which inspan knows one agent."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from inspan.protocol.outcome import FailureKind
+from inspan.protocol.task import Task
+
+from .dialect import Dialect
+
+Wire = Literal["messages", "responses", "chat"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """The gateway as the agent sees it."""
+
+    url: str
+    token: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where one run happens. `config` is the session's own config folder, empty in the profile `user`."""
+
+    program: str
+    cwd: str
+    config: str = ""
+    endpoint: Endpoint | None = None
+    session_id: str = ""
+    boxed: bool = False
+    root: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """What to start: `files` are written into the config folder first, `stdin` is all the agent will read."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    stdin: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Channel:
+    """One way into an agent."""
+
+    kind: Literal["stream"]
+    launch: Callable[[Task, Place], Launch]
+    dialect: Callable[[Task], Dialect]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Install:
+    """Where the program can be had: a pinned requirement, and the program's path below site-packages."""
+
+    requirement: str
+    program: str
+    version: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """Words by which an agent's message tells a kind of failure."""
+
+    kind: FailureKind
+    words: re.Pattern[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """What this agent really does and reports; shown by `inspan agents`."""
+
+    presets_session_id: bool = False
+    reports_cost: bool = False
+    reports_usage: bool = True
+    streams_text: bool = False
+    follows_gateway: bool = True
+    root_needs_box: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Driver:
+    """Everything inspan knows about one agent."""
+
+    name: str
+    title: str
+    program: str
+    wire: Wire
+    channels: tuple[Channel, ...]
+    install: Install
+    version_words: re.Pattern[str]
+    oldest: tuple[int, ...]
+    config_variable: str
+    state_paths: tuple[str, ...]
+    login_paths: tuple[str, ...]
+    credentials: tuple[str, ...]
+    variables: tuple[str, ...]
+    failures: tuple[Failure, ...]
+    login_hint: str
+    capabilities: Capabilities = Capabilities()
+    litter: tuple[str, ...] = ()
+    markers: tuple[str, ...] = ()
+    carries_bwrap: str = ""
+    default: bool = False
+
+    @property
+    def program_variable(self) -> str:
+        """The variable by which a user names the program: `INSPAN_<NAME>_BIN`."""
+        return f"INSPAN_{self.name.upper()}_BIN"

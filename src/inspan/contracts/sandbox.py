@@ -1,0 +1,25 @@
+"""A sandbox turns an agent's command line into one that runs in its box."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Box:
+    """What the box must know: what may be written, what must not be seen, what must stay readable."""
+
+    cwd: str
+    writable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+    root: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sandbox:
+    """`wrap` gives the new argv; `missing` a sentence when the box cannot be built here, else an empty string."""
+
+    name: str
+    boundary: bool
+    wrap: Callable[[tuple[str, ...], Box], tuple[str, ...]]
+    missing: Callable[[], str]

@@ -1,0 +1,386 @@
+"""Claude Code: `claude -p --output-format stream-json --verbose`, read as it speaks since 2.1."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from inspan.contracts.dialect import NOTHING, Said
+from inspan.contracts.driver import Capabilities, Channel, Driver, Failure, Install, Launch, Place
+from inspan.protocol.commands import Command
+from inspan.protocol.events import (
+    CommandExecuted,
+    ErrorReported,
+    Event,
+    FileChanged,
+    PlanChanged,
+    PlanStep,
+    ReasoningSaid,
+    TextDelta,
+    TextSaid,
+    ThreadStarted,
+    ToolCompleted,
+    ToolFailed,
+    ToolStarted,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+    Unrecognized,
+)
+from inspan.protocol.outcome import FailureKind
+from inspan.protocol.task import Task
+from inspan.protocol.usage import Usage
+
+
+def _failure(kind: FailureKind, words: str) -> Failure:
+    return Failure(kind=kind, words=re.compile(words, re.IGNORECASE))
+
+
+FAILURES = (
+    _failure("context_too_long", r"prompt is too long|context (window|length)"),
+    _failure("authentication", r"not logged in|invalid api key|failed to authenticate|oauth token|please run /login"),
+    _failure("model_not_found", r"issue with the selected model|model_not_found"),
+    _failure("rate_limit", r"\b429\b|rate limit|usage limit|limit reached"),
+    _failure("overloaded", r"overloaded|\b529\b|\b5\d\d\b|server_error"),
+    _failure("invalid_response", r"json|parse|unexpected token|malformed|empty or"),
+    _failure("network", r"connection|timed out|network|socket|fetch failed|econn|stream ended|terminated"),
+    _failure("environment", r"root/sudo|cannot be used|already in use|enoent|eacces|no such file"),
+)
+# The program's own word for an API failure → our kind.
+_ERRORS: dict[str, FailureKind] = {
+    "authentication_failed": "authentication",
+    "oauth_org_not_allowed": "authentication",
+    "billing_error": "authentication",
+    "rate_limit": "rate_limit",
+    "server_error": "overloaded",
+    "overloaded": "overloaded",
+    "model_not_found": "model_not_found",
+}
+_TERMINAL: dict[str, FailureKind] = {
+    "prompt_too_long": "context_too_long",
+    "max_turns": "max_turns",
+    "budget_exhausted": "unknown",
+}
+
+
+def launch(task: Task, place: Place) -> Launch:
+    """The command line of one unrestricted run; the prompt goes in by stdin, where no other process can read it."""
+    argv = [place.program, "-p", "--output-format", "stream-json", "--verbose"]
+    argv += ["--permission-mode", "bypassPermissions"]
+    # Retries are off: whoever started the run decides whether to try again. By default 401 and 500 go on for minutes.
+    env = {"CLAUDE_CODE_MAX_RETRIES": "0", "DISABLE_AUTOUPDATER": "1"}
+    if place.session_id:
+        argv += ["--session-id", place.session_id]
+    if task.model:
+        argv += ["--model", task.model]
+    if task.partial:
+        argv += ["--include-partial-messages"]
+    if place.endpoint:
+        env |= {"ANTHROPIC_BASE_URL": place.endpoint.url, "ANTHROPIC_API_KEY": place.endpoint.token}
+    if place.config:
+        env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"
+    return Launch(argv=tuple(argv), env=env, stdin=task.prompt.encode())
+
+
+class _Block(msgspec.Struct):
+    type: str
+    text: str = ""
+    thinking: str = ""
+    id: str = ""
+    name: str = ""
+    input: Any = None
+    tool_use_id: str = ""
+    content: str | list[dict[str, Any]] = ""
+    is_error: bool = False
+
+
+class _Message(msgspec.Struct):
+    content: str | list[_Block] = ""
+    model: str = ""
+
+
+class _Tokens(msgspec.Struct):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+    output_tokens_details: dict[str, Any] | None = None
+
+
+class _Denial(msgspec.Struct):
+    tool_name: str = ""
+    tool_use_id: str = ""
+
+
+class _Frame(msgspec.Struct):
+    type: str
+    subtype: str = ""
+    session_id: str = ""
+    model: str = ""
+    tools: list[str] = []
+    claude_code_version: str = ""
+    message: _Message | str = ""
+    parent_tool_use_id: str | None = None
+    tool_use_result: msgspec.Raw = msgspec.Raw()
+    error: str | None = None
+    error_status: int | None = None
+    api_error_status: int | None = None
+    is_error: bool = False
+    result: str | None = None
+    errors: list[str] = []
+    terminal_reason: str | None = None
+    stop_reason: str | None = None
+    usage: _Tokens | None = None
+    total_cost_usd: float | None = None
+    permission_denials: list[_Denial] = []
+    tool_name: str = ""
+    tool_use_id: str = ""
+    attempt: int = 0
+    event: msgspec.Raw = msgspec.Raw()
+    api_message_id: str = ""
+
+
+class _Delta(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+
+
+class _StreamEvent(msgspec.Struct):
+    type: str
+    index: int = 0
+    delta: _Delta | None = None
+
+
+class _ToolResult(msgspec.Struct):
+    type: str = ""
+    filePath: str = ""
+    originalFile: str | None = None
+
+
+_decode = msgspec.json.Decoder(_Frame).decode
+_decode_stream_event = msgspec.json.Decoder(_StreamEvent).decode
+_decode_tool_result = msgspec.json.Decoder(_ToolResult).decode
+_EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
+_EXIT_CODE = re.compile(r"Exit code (\d+)")
+_DENIED = re.compile(r"permission|needs approval|requested permissions|was denied|haven't granted", re.IGNORECASE)
+
+
+def _usage(tokens: _Tokens) -> Usage:
+    details = tokens.output_tokens_details or {}
+    return Usage(
+        input=tokens.input_tokens,
+        output=tokens.output_tokens,
+        cache_read=tokens.cache_read_input_tokens,
+        cache_write=tokens.cache_creation_input_tokens,
+        reasoning=int(details.get("thinking_tokens") or 0),
+    )
+
+
+class ClaudeDialect:
+    """Reads stream-json lines; remembers which tool calls are open and what the session has cost so far."""
+
+    def __init__(self, task: Task) -> None:
+        self._calls: dict[str, tuple[str, Any]] = {}
+        self._cost_usd = 0.0
+        self._error = ""
+        self._denied: set[str] = set()
+        self._opened = False
+        self._frames: dict[str, Callable[[_Frame], list[Event] | None]] = {
+            "system": self._system,
+            "assistant": self._assistant,
+            "user": self._user,
+            "result": self._result,
+            "stream_event": self._stream_event,
+            "rate_limit_event": lambda frame: [],
+        }
+        self._systems: dict[str, Callable[[_Frame], list[Event]]] = {
+            "init": self._init,
+            "api_retry": _retried,
+            "permission_denied": self._permission_denied,
+            "status": lambda frame: [],
+        }
+
+    def open(self) -> Said:
+        return NOTHING
+
+    def send(self, command: Command) -> Said:
+        return NOTHING
+
+    def receive(self, frame: bytes) -> Said:
+        try:
+            decoded = _decode(frame)
+            handler = self._frames.get(decoded.type)
+            events = handler(decoded) if handler else None
+        except msgspec.MsgspecError as error:
+            return Said([Unrecognized(raw=frame.decode(errors="replace"), note=str(error))])
+        if events is None:
+            note = f"frame {decoded.type!r} {decoded.subtype}".strip()
+            return Said([Unrecognized(raw=frame.decode(errors="replace"), note=note)])
+        return Said(events)
+
+    def _system(self, frame: _Frame) -> list[Event] | None:
+        handler = self._systems.get(frame.subtype)
+        return handler(frame) if handler else None
+
+    def _init(self, frame: _Frame) -> list[Event]:
+        # A second init comes when background subagents report back: a new turn of the same thread.
+        if self._opened:
+            return [TurnStarted()]
+        self._opened = True
+        thread = ThreadStarted(
+            session_id=frame.session_id,
+            model=frame.model,
+            tools=frame.tools,
+            agent_version=frame.claude_code_version,
+        )
+        return [thread, TurnStarted()]
+
+    def _assistant(self, frame: _Frame) -> list[Event]:
+        message = frame.message
+        if isinstance(message, str) or isinstance(message.content, str):
+            return [TextSaid(text=message if isinstance(message, str) else str(message.content))]
+        if frame.error:
+            self._error = frame.error
+        parent = frame.parent_tool_use_id or ""
+        return [event for block in message.content for event in self._block(block, parent)]
+
+    def _block(self, block: _Block, parent: str) -> list[Event]:
+        if block.type == "text":
+            return [TextSaid(text=block.text, parent=parent)]
+        if block.type in ("thinking", "redacted_thinking"):
+            return [ReasoningSaid(text=block.thinking, parent=parent)]
+        if block.type == "tool_use":
+            self._calls[block.id] = (block.name, block.input)
+            started = ToolStarted(id=block.id, name=block.name, input=block.input, parent=parent)
+            return [started, *_plan(block)]
+        raw = msgspec.json.encode(block).decode()
+        return [Unrecognized(raw=raw, note=f"block {block.type!r}")]
+
+    def _user(self, frame: _Frame) -> list[Event]:
+        message = frame.message
+        if isinstance(message, str) or isinstance(message.content, str):
+            return []
+        events: list[Event] = []
+        for block in message.content:
+            if block.type == "tool_result":
+                events += self._tool_ended(block, frame)
+        return events
+
+    def _tool_ended(self, block: _Block, frame: _Frame) -> list[Event]:
+        name, given = self._calls.pop(block.tool_use_id, ("", None))
+        output = _text(block.content)
+        events: list[Event] = []
+        if block.is_error:
+            denied = block.tool_use_id in self._denied or bool(_DENIED.search(output[:400]))
+            events.append(ToolFailed(id=block.tool_use_id, name=name, output=output, denied=denied))
+        else:
+            events.append(ToolCompleted(id=block.tool_use_id, name=name, output=output))
+        if name == "Bash":
+            events.append(_executed(block, given, output))
+        elif name in _EDITS and not block.is_error:
+            events += _changed(frame.tool_use_result, block.tool_use_id)
+        return events
+
+    def _permission_denied(self, frame: _Frame) -> list[Event]:
+        self._denied.add(frame.tool_use_id)
+        return []
+
+    def _stream_event(self, frame: _Frame) -> list[Event]:
+        event = _decode_stream_event(frame.event)
+        if event.delta is None or event.delta.type != "text_delta":
+            return []
+        return [TextDelta(block=f"{frame.api_message_id}/{event.index}", text=event.delta.text)]
+
+    def _result(self, frame: _Frame) -> list[Event]:
+        usage = _usage(frame.usage or _Tokens())
+        if frame.is_error or frame.subtype != "success" or frame.stop_reason == "refusal":
+            return [TurnCompleted(usage=usage, cost_usd=self._cost(frame)), self._failed(frame)]
+        return [TurnCompleted(usage=usage, cost_usd=self._cost(frame))]
+
+    def _cost(self, frame: _Frame) -> float | None:
+        # The program reports what the session has cost so far, not what the turn did.
+        if frame.total_cost_usd is None:
+            return None
+        cost_usd, self._cost_usd = frame.total_cost_usd - self._cost_usd, frame.total_cost_usd
+        return round(cost_usd, 9)
+
+    def _failed(self, frame: _Frame) -> TurnFailed:
+        message = "; ".join(frame.errors) or frame.result or frame.subtype
+        kind = _TERMINAL.get(frame.terminal_reason or "") or _ERRORS.get(self._error)
+        if frame.stop_reason == "refusal":
+            kind = "refused"
+        if not kind or (kind == "overloaded" and frame.api_error_status is None):
+            kind = next((failure.kind for failure in FAILURES if failure.words.search(message)), kind or "unknown")
+        return TurnFailed(failure=kind, message=message, status=frame.api_error_status)
+
+
+def _retried(frame: _Frame) -> list[Event]:
+    return [ErrorReported(message=f"model call failed ({frame.error or frame.error_status}); the agent tries again")]
+
+
+def _text(content: str | list[dict[str, Any]]) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(part.get("text") or f"[{part.get('type')}]") for part in content)
+
+
+def _executed(block: _Block, given: Any, output: str) -> CommandExecuted:
+    command = str(given.get("command", "")) if isinstance(given, dict) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]  JSON of the agent
+    match = _EXIT_CODE.match(output) if block.is_error else None
+    exit_code = int(match[1]) if match else (None if block.is_error else 0)
+    return CommandExecuted(id=block.tool_use_id, command=command, exit_code=exit_code)
+
+
+def _changed(raw: msgspec.Raw, call: str) -> list[Event]:
+    try:
+        result = _decode_tool_result(raw)
+    except msgspec.MsgspecError:
+        return []
+    if not result.filePath:
+        return []
+    return [FileChanged(path=result.filePath, change="added" if result.type == "create" else "modified", id=call)]
+
+
+def _plan(block: _Block) -> list[Event]:
+    todos = block.input.get("todos") if block.name == "TodoWrite" and isinstance(block.input, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  JSON of the agent
+    if not isinstance(todos, list):
+        return []
+    return [PlanChanged(steps=[_plan_step(todo) for todo in todos if isinstance(todo, dict)])]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  JSON of the agent
+
+
+def _plan_step(todo: dict[str, Any]) -> PlanStep:
+    status = str(todo.get("status"))
+    state = "done" if status == "completed" else "active" if status == "in_progress" else "pending"
+    return PlanStep(text=str(todo.get("content", "")), state=state)
+
+
+DRIVER = Driver(
+    name="claude",
+    title="Claude Code",
+    program="claude",
+    wire="messages",
+    channels=(Channel(kind="stream", launch=launch, dialect=ClaudeDialect),),
+    install=Install(
+        requirement="claude-agent-sdk==0.2.182",
+        program="claude_agent_sdk/_bundled/claude",
+        version="2.1.325",
+    ),
+    version_words=re.compile(r"(\d+)\.(\d+)\.(\d+) \(Claude Code\)"),
+    oldest=(2, 1, 0),
+    config_variable="CLAUDE_CONFIG_DIR",
+    state_paths=("~/.claude", "~/.claude.json"),
+    login_paths=("~/.claude/.credentials.json",),
+    credentials=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+    variables=("ANTHROPIC_", "CLAUDE_", "CLAUDECODE"),
+    failures=FAILURES,
+    login_hint="run `claude` once and /login, or set ANTHROPIC_API_KEY",
+    capabilities=Capabilities(
+        presets_session_id=True,
+        reports_cost=True,
+        streams_text=True,
+        root_needs_box=True,
+    ),
+    markers=("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID"),
+    default=True,
+)

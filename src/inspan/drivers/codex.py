@@ -1,0 +1,281 @@
+"""Codex: `codex exec --json`, read as it speaks since 0.160."""
+
+import re
+from collections.abc import Callable
+from typing import Any, Literal, cast
+
+import msgspec
+
+from inspan.contracts.dialect import NOTHING, Said
+from inspan.contracts.driver import Channel, Driver, Failure, Install, Launch, Place
+from inspan.protocol.commands import Command
+from inspan.protocol.events import (
+    Change,
+    CommandExecuted,
+    ErrorReported,
+    Event,
+    FileChanged,
+    PlanChanged,
+    PlanStep,
+    ReasoningSaid,
+    TextSaid,
+    ThreadStarted,
+    ToolCompleted,
+    ToolFailed,
+    ToolStarted,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+    Unrecognized,
+)
+from inspan.protocol.outcome import FailureKind
+from inspan.protocol.task import Task
+from inspan.protocol.usage import Usage
+
+_TOKEN = "INSPAN_RUN_TOKEN"
+
+
+def _failure(kind: FailureKind, words: str) -> Failure:
+    return Failure(kind=kind, words=re.compile(words, re.IGNORECASE))
+
+
+FAILURES = (
+    _failure("authentication", r"\b40[13]\b|incorrect api key|missing environment variable|not logged in"),
+    _failure("rate_limit", r"\b429\b|rate limit|usage limit|quota exceeded"),
+    _failure("context_too_long", r"ran out of room|context (window|length)"),
+    _failure("model_not_found", r"\b404\b|model .*(not found|does not exist|not supported)"),
+    _failure("overloaded", r"high demand|at capacity|overloaded|\b5\d\d\b"),
+    _failure("network", r"stream disconnected|error sending request|connection|timed? ?out|reconnecting"),
+    _failure("invalid_response", r"incomplete response|unexpected (end|eof)|failed to parse|expected value"),
+    _failure("environment", r"no such file or directory|permission denied|error loading config"),
+)
+
+
+def launch(task: Task, place: Place) -> Launch:
+    """The command line of one unrestricted run; the prompt goes in by stdin, where no other process can read it."""
+    argv = [place.program, "exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
+    env: dict[str, str] = {}
+    if place.config:
+        # Each of the two alone still looks up hosts and delays the exit by 5 s (0.163).
+        argv += ["--disable", "plugins", "-c", "analytics.enabled=false", "-c", "check_for_update_on_startup=false"]
+    if place.endpoint:
+        argv += ["-c", "model_provider=inspan", "-c", f"model_providers.inspan={_provider(place.endpoint.url)}"]
+        env[_TOKEN] = place.endpoint.token
+    if task.model:
+        argv += ["-m", task.model]
+    return Launch(argv=(*argv, "-"), env=env, stdin=task.prompt.encode())
+
+
+def _provider(url: str) -> str:
+    # Its own retries are off: whoever started the run decides whether to try again.
+    return (
+        f'{{name="inspan",base_url="{url}/v1",env_key="{_TOKEN}",wire_api="responses",'
+        "request_max_retries=0,stream_max_retries=0,stream_idle_timeout_ms=3600000}"
+    )
+
+
+class _Change(msgspec.Struct):
+    path: str
+    kind: str
+
+
+class _Todo(msgspec.Struct):
+    text: str = ""
+    completed: bool = False
+
+
+class _Item(msgspec.Struct):
+    type: str
+    id: str = ""
+    text: str = ""
+    message: str = ""
+    command: str = ""
+    aggregated_output: str = ""
+    exit_code: int | None = None
+    status: str = ""
+    changes: list[_Change] = []
+    items: list[_Todo] = []
+    server: str = ""
+    tool: str = ""
+    arguments: Any = None
+    result: Any = None
+    query: str = ""
+
+
+class _Tokens(msgspec.Struct):
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    cache_write_input_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_output_tokens: int = 0
+
+
+class _Problem(msgspec.Struct):
+    message: str = ""
+
+
+class _Frame(msgspec.Struct):
+    type: str
+    thread_id: str = ""
+    item: _Item | None = None
+    usage: _Tokens | None = None
+    error: _Problem | None = None
+    message: str = ""
+
+
+_decode = msgspec.json.Decoder(_Frame).decode
+_CHANGES: dict[str, Change] = {"add": "added", "update": "modified", "delete": "deleted"}
+
+
+def _usage(tokens: _Tokens) -> Usage:
+    cached = tokens.cached_input_tokens + tokens.cache_write_input_tokens
+    return Usage(
+        input=max(0, tokens.input_tokens - cached),
+        output=tokens.output_tokens,
+        cache_read=tokens.cached_input_tokens,
+        cache_write=tokens.cache_write_input_tokens,
+        reasoning=tokens.reasoning_output_tokens,
+    )
+
+
+def _command_started(item: _Item) -> list[Event]:
+    return [ToolStarted(id=item.id, name="shell", input={"command": item.command})]
+
+
+def _command_ended(item: _Item) -> list[Event]:
+    end = ToolFailed if item.status == "failed" else ToolCompleted
+    return [
+        end(id=item.id, name="shell", output=item.aggregated_output),
+        CommandExecuted(id=item.id, command=item.command, exit_code=item.exit_code),
+    ]
+
+
+def _patch_started(item: _Item) -> list[Event]:
+    return [ToolStarted(id=item.id, name="apply_patch", input=[change.path for change in item.changes])]
+
+
+def _patch_ended(item: _Item) -> list[Event]:
+    if item.status == "failed":
+        return [ToolFailed(id=item.id, name="apply_patch", output=item.message)]
+    changed = [
+        FileChanged(path=change.path, change=_CHANGES.get(change.kind, "modified"), id=item.id)
+        for change in item.changes
+    ]
+    return [*changed, ToolCompleted(id=item.id, name="apply_patch")]
+
+
+def _tool_name(item: _Item) -> str:
+    return f"{item.server}.{item.tool}" if item.server else item.type
+
+
+def _tool_started(item: _Item) -> list[Event]:
+    return [ToolStarted(id=item.id, name=_tool_name(item), input=item.arguments or item.query or None)]
+
+
+def _tool_ended(item: _Item) -> list[Event]:
+    end = ToolFailed if item.status == "failed" else ToolCompleted
+    output = msgspec.json.encode(item.result).decode() if item.result is not None else item.message
+    return [end(id=item.id, name=_tool_name(item), output=output)]
+
+
+def _planned(item: _Item) -> list[Event]:
+    steps = [PlanStep(text=todo.text, state="done" if todo.completed else "pending") for todo in item.items]
+    return [PlanChanged(steps=steps)]
+
+
+def _silent(_: _Item) -> list[Event]:
+    return []
+
+
+def _said(item: _Item) -> list[Event]:
+    return [TextSaid(text=item.text)]
+
+
+def _reasoned(item: _Item) -> list[Event]:
+    return [ReasoningSaid(text=item.text)]
+
+
+def _complained(item: _Item) -> list[Event]:
+    return [ErrorReported(message=item.message or item.text)]
+
+
+# Item type → what its start and its end tell.
+_ITEMS: dict[str, tuple[Callable[[_Item], list[Event]], Callable[[_Item], list[Event]]]] = {
+    "agent_message": (_silent, _said),
+    "reasoning": (_silent, _reasoned),
+    "error": (_silent, _complained),
+    "command_execution": (_command_started, _command_ended),
+    "file_change": (_patch_started, _patch_ended),
+    "mcp_tool_call": (_tool_started, _tool_ended),
+    "web_search": (_tool_started, _tool_ended),
+    "todo_list": (_planned, _planned),
+}
+
+
+class CodexDialect:
+    """Reads the event lines of `codex exec --json`."""
+
+    def __init__(self, task: Task) -> None:
+        self._handlers: dict[str, Callable[[_Frame], list[Event] | None]] = {
+            "thread.started": lambda frame: [ThreadStarted(session_id=frame.thread_id, model=task.model)],
+            "turn.started": lambda frame: [TurnStarted()],
+            "turn.completed": lambda frame: [TurnCompleted(usage=_usage(frame.usage or _Tokens()))],
+            "turn.failed": lambda frame: [_turn_failed(frame)],
+            "error": lambda frame: [ErrorReported(message=frame.message)],
+            "item.started": lambda frame: _item(frame, 0),
+            "item.updated": lambda frame: _updated(frame),
+            "item.completed": lambda frame: _item(frame, 1),
+        }
+
+    def open(self) -> Said:
+        return NOTHING
+
+    def receive(self, frame: bytes) -> Said:
+        try:
+            decoded = _decode(frame)
+        except msgspec.MsgspecError as error:
+            return Said([Unrecognized(raw=frame.decode(errors="replace"), note=str(error))])
+        handler = self._handlers.get(decoded.type)
+        events = handler(decoded) if handler else None
+        if events is None:
+            return Said([Unrecognized(raw=frame.decode(errors="replace"), note=f"frame {decoded.type!r}")])
+        return Said(events)
+
+    def send(self, command: Command) -> Said:
+        return NOTHING
+
+
+def _item(frame: _Frame, end: Literal[0, 1]) -> list[Event] | None:
+    handlers = _ITEMS.get(frame.item.type) if frame.item else None
+    return handlers[end](cast(_Item, frame.item)) if handlers else None
+
+
+def _updated(frame: _Frame) -> list[Event] | None:
+    return _item(frame, 1) if frame.item and frame.item.type == "todo_list" else None
+
+
+def _turn_failed(frame: _Frame) -> TurnFailed:
+    message = frame.error.message if frame.error else frame.message
+    kind = next((failure.kind for failure in FAILURES if failure.words.search(message)), "unknown")
+    return TurnFailed(failure=kind, message=message)
+
+
+DRIVER = Driver(
+    name="codex",
+    title="Codex",
+    program="codex",
+    wire="responses",
+    channels=(Channel(kind="stream", launch=launch, dialect=CodexDialect),),
+    install=Install(requirement="openai-codex==0.163.0", program="codex_cli_bin/bin/codex", version="0.163.0"),
+    version_words=re.compile(r"codex-cli (\d+)\.(\d+)\.(\d+)"),
+    oldest=(0, 160, 0),
+    config_variable="CODEX_HOME",
+    state_paths=("~/.codex",),
+    login_paths=("~/.codex/auth.json",),
+    credentials=("CODEX_API_KEY", "OPENAI_API_KEY"),
+    variables=("CODEX_", "OPENAI_"),
+    failures=FAILURES,
+    login_hint="codex login, or set CODEX_API_KEY",
+    litter=(".git", ".codex", ".agents", ".aws"),
+    carries_bwrap="codex_cli_bin/codex-resources/bwrap",
+)

@@ -1,0 +1,1 @@
+"""The only room that joins the others: it finds drivers, plans runs, supervises them and finds them again."""

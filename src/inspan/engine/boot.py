@@ -1,0 +1,27 @@
+"""The first lines of a supervisor, run as a script: starts the agent, and only then loads what watches it."""
+
+import marshal
+import os
+import sys
+
+
+def main() -> None:
+    with open(int(sys.argv[1]), "rb") as file:
+        given = marshal.load(file)
+    sys.path[:] = given["path"]
+    from inspan.transports.spawn import spawn
+
+    try:
+        spawned = spawn(given["argv"], given["env"], stdin=given["stdin"], life_line=given["life_line"])
+        problem = ""
+    except OSError as error:
+        spawned, problem = None, f"{given['argv'][0]} cannot be started: {os.strerror(error.errno or 0)}"
+    # No TLS is spoken here, and loading it costs 20 ms and 4 MB.
+    sys.modules["ssl"] = None  # pyright: ignore[reportArgumentType]  this is how an import is forbidden
+    from inspan.engine.supervisor import supervise
+
+    supervise(given["plan"], spawned, problem=problem, lock=given["lock"], listener=given["listener"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""The control socket of a run: one JSON command per line, one JSON answer. Only the run's owner can reach it."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+
+import msgspec
+
+from inspan.protocol.commands import Command
+from inspan.protocol.wire import decode_command, encode
+from inspan.stores.paths import private_folder
+
+_ANSWER_S = 5.0
+
+
+class ControlServer:
+    """Serves a run's socket; `handle` gets each command. `close` is idempotent and removes the socket."""
+
+    def __init__(self, path: str, handle: Callable[[Command], str]) -> None:
+        self._path = path
+        self._handle = handle
+        self._server: asyncio.Server | None = None
+
+    async def open(self) -> None:
+        private_folder(os.path.dirname(self._path))
+        _forget(self._path)
+        self._server = await asyncio.start_unix_server(self._serve, self._path)
+        os.chmod(self._path, 0o600)
+
+    def close(self) -> None:
+        if self._server:
+            self._server.close()
+            self._server = None
+            _forget(self._path)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                line = await reader.readline()
+                writer.write(encode(self._answer(line)) + b"\n")
+                await writer.drain()
+        except (TimeoutError, ValueError, OSError):
+            pass  # A client that is slow, sends a line without end or is gone: nothing to tell it.
+        finally:
+            writer.close()
+
+    def _answer(self, line: bytes) -> dict[str, object]:
+        try:
+            command = decode_command(line)
+        except msgspec.MsgspecError as error:
+            return {"ok": False, "error": f"not a command: {error}"}
+        problem = self._handle(command)
+        return {"ok": not problem, "error": problem} if problem else {"ok": True}
+
+
+def send_command(path: str, command: Command) -> bool:
+    """Sends one command to a run; says whether a living run took it."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+            client.settimeout(_ANSWER_S)
+            client.connect(path)
+            client.sendall(encode(command) + b"\n")
+            answer = client.makefile("rb").readline()
+    except OSError:
+        return False
+    return bool(answer) and bool(msgspec.json.decode(answer).get("ok"))
+
+
+def _forget(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass

@@ -1,0 +1,41 @@
+"""The environment of an agent: the parent's, without what is not its own, with what the run adds."""
+
+from collections.abc import Iterable, Mapping
+
+from inspan.contracts.driver import Driver
+from inspan.redaction import secrets_in
+
+_OWN_SECRETS = "RUN_TOKEN"
+
+
+def agent_environment(
+    parent: Mapping[str, str],
+    *,
+    driver: Driver,
+    others: Iterable[Driver],
+    clean: bool,
+    gateway: bool,
+    added: Mapping[str, str],
+) -> dict[str, str]:
+    """What the agent gets. Behind a gateway it holds none of the provider's keys; `clean` leaves out every secret."""
+    foreign = tuple(prefix for other in others if other.name != driver.name for prefix in other.variables)
+    own = driver.variables if clean or gateway else ()
+    kept = {name: value for name, value in parent.items() if not name.startswith((*foreign, *own))}
+    if not gateway:
+        kept |= {name: parent[name] for name in driver.credentials if name in parent}
+    if clean:
+        secret = secrets_in(kept).keys() - ({} if gateway else set(driver.credentials))
+        kept = {name: value for name, value in kept.items() if name not in secret}
+    for name in driver.markers:
+        kept.pop(name, None)
+    return kept | dict(added)
+
+
+def known_secrets(
+    parent: Mapping[str, str], added: Mapping[str, str], *, credentials: Iterable[str], token: str
+) -> dict[str, str]:
+    """Every secret that could appear in this run's output, by name."""
+    both = {**parent, **added}
+    keys = {name: both[name] for name in credentials if len(both.get(name, "")) >= 8}
+    own = {_OWN_SECRETS: token} if token else {}
+    return {**secrets_in(parent), **secrets_in(added), **keys, **own}

@@ -1,0 +1,135 @@
+"""The way of an event from a dialect to the log: summary, large fields, blocks of text, the gate, the store."""
+
+import os
+import time
+from asyncio import AbstractEventLoop, TimerHandle
+from collections.abc import Callable, Sequence
+
+from inspan.folds.summary import Summary
+from inspan.protocol.events import Event, RunEnded, RunStarted, TextDelta, ThreadStarted, TurnCompleted, TurnFailed
+from inspan.redaction import Gate, Redactor, SecretSet
+from inspan.stores.log import SYNC_S, RunLog
+
+from .large import lighten
+
+_STATE_CHANGES = (RunStarted, ThreadStarted, TurnCompleted, TurnFailed, RunEnded)
+
+
+class Recorder:
+    """Appends events to a run's log and keeps its summary. Raises `OSError` when the store refuses.
+
+    `on_event` is called with each event before redaction; `on_refusal` hears of a sync that failed later.
+    """
+
+    def __init__(
+        self,
+        log: RunLog,
+        *,
+        secrets: SecretSet,
+        folder: str,
+        loop: AbstractEventLoop,
+        on_event: Callable[[Event], None] | None,
+        on_refusal: Callable[[Exception], None],
+    ) -> None:
+        self.summary = Summary()
+        self._log = log
+        self._secrets = secrets
+        self._gate = Gate(secrets)
+        self._folder = folder
+        self._loop = loop
+        self._on_event = on_event
+        self._on_refusal = on_refusal
+        self._blocks: set[str] = set()
+        self._sync_due: TimerHandle | None = None
+
+    def emit(self, events: Sequence[Event], *, large: bool = False) -> None:
+        """Numbers and queues events; `settle` lets followers see them."""
+        for event in events:
+            if large:
+                event = lighten(event, folder=self._folder, secrets=self._secrets, number=self._log.number + 1)
+            if self._blocks or event.__class__ is TextDelta:
+                event = self._in_blocks(event)
+                if event is None:
+                    continue
+            self._append(event)
+
+    def settle(self) -> None:
+        """Hands everything to followers, and sees to it that it is synced soon."""
+        if not self._log.flush():
+            return
+        if self._log.wants_sync:
+            self._log.sync()
+        elif self._sync_due is None:
+            self._sync_due = self._loop.call_later(SYNC_S, self._sync)
+
+    def close(self, last: RunEnded, *, full: bool) -> None:
+        """Appends the last record, on a full disk in the room that was kept for it, and closes the log."""
+        if self._sync_due:
+            self._sync_due.cancel()
+        try:
+            if full:
+                self._log.give_up(self._gate.event(last))
+            else:
+                self.emit([last])
+            self._log.sync()
+        except OSError:
+            self._log.give_up(self._gate.event(last))
+        finally:
+            self._log.close()
+            self.summary.add(last)
+
+    def _append(self, event: Event) -> None:
+        self.summary.add(event)
+        self._log.append(self._gate.event(event))
+        if event.__class__ in _STATE_CHANGES:
+            self._log.sync()
+        if self._on_event:
+            self._on_event(event)
+
+    def _in_blocks(self, event: Event) -> Event | None:
+        """Text in pieces passes one redactor per block; whatever ends the block lets out what was held back."""
+        if isinstance(event, TextDelta):
+            self._blocks.add(event.block)
+            text = self._gate.delta(event.block, event.text)
+            return TextDelta(block=event.block, text=text) if text else None
+        blocks, self._blocks = self._blocks, set()
+        for block in blocks:
+            rest = self._gate.end_block(block)
+            if rest:
+                self._append(TextDelta(block=block, text=rest))
+        return event
+
+    def _sync(self) -> None:
+        self._sync_due = None
+        try:
+            self._log.sync()
+        except OSError as error:
+            self._on_refusal(error)
+
+
+class RawFile:
+    """What an agent wrote to one of its outputs, redacted as a stream, byte for byte otherwise."""
+
+    def __init__(self, path: str, secrets: SecretSet) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._redactor = Redactor(secrets)
+        self.written_at = time.monotonic()
+
+    def write(self, chunk: bytes) -> None:
+        self.written_at = time.monotonic()
+        self._write(self._redactor.feed(chunk))
+
+    def close(self) -> None:
+        """Writes what the redactor held back; raises `OSError` on a full disk, closed all the same."""
+        if self._fd < 0:
+            return
+        try:
+            self._write(self._redactor.flush())
+        finally:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._fd, view) :]

@@ -1,0 +1,266 @@
+"""One run from its first event to its last: the same code in a supervisor and inside somebody's program.
+
+Bytes of the agent go two ways: redacted into `stdout` and `stderr`, and through the dialect and the gate into the log.
+"""
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from inspan.contracts.driver import Driver
+from inspan.folds.summary import Summary
+from inspan.framing.jsonl import Lines, Overlong
+from inspan.protocol.commands import Cancel, Command, Ping
+from inspan.protocol.events import EndingBegan, Event, RunEnded, Unrecognized
+from inspan.protocol.limits import Ending
+from inspan.protocol.outcome import Reason, outcome_of
+from inspan.redaction import SecretSet
+from inspan.stores.log import RunLog
+from inspan.transports.spawn import Spawned
+
+from .ending import Clock, bring_down, drop_life_line
+from .large import LARGE_BYTES
+from .model import ModelEndpoint
+from .plan import Plan
+from .recorder import RawFile, Recorder
+from .verdict import Facts, judge
+
+_READ_BYTES = 64 * 1024
+_STDERR_TAIL_BYTES = 16 * 1024
+_DRAIN_S = 2.0
+
+
+class Session:
+    """Owns a started agent until its log has ended. Make it inside a running loop, `await run()`, nothing is left."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        spawned: Spawned,
+        *,
+        driver: Driver,
+        log: RunLog,
+        listener: socket.socket | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> None:
+        self._plan = plan
+        self._process = spawned
+        self._driver = driver
+        self._loop = asyncio.get_running_loop()
+        self._secrets = SecretSet(plan.secrets)
+        self._recorder = Recorder(
+            log,
+            secrets=self._secrets,
+            folder=plan.folder,
+            loop=self._loop,
+            on_event=on_event,
+            on_refusal=self._break,
+        )
+        self._dialect = driver.channels[0].dialect(plan.task)
+        self._clock = Clock(plan.task.limits, end=self.end)
+        self._model = ModelEndpoint(plan, listener, record=self._record, end=self.end)
+        self._lines = Lines()
+        self._stderr_tail = b""
+        self._wish: tuple[Reason, str] | None = None
+        self._full = False
+        self._open_pipes = 2
+        self._exit_code: int | None = None
+        self._signal: int | None = None
+        self._started_at = time.monotonic()
+        self._exited: asyncio.Future[None] = self._loop.create_future()
+        self._drained: asyncio.Future[None] = self._loop.create_future()
+        self._wished: asyncio.Future[None] = self._loop.create_future()
+        self._hurry: asyncio.Future[None] = self._loop.create_future()
+
+    @property
+    def summary(self) -> Summary:
+        """What the run has come to so far; complete, with its end, once `run` has returned or raised."""
+        return self._recorder.summary
+
+    async def run(self, *, on_start: Callable[[], Awaitable[None]] | None = None) -> RunEnded:
+        """Runs to the end, whatever happens; a cancelled caller gets its cancellation after the log has ended."""
+        cancelled: asyncio.CancelledError | None = None
+        self._record([self._plan.started])
+        self._watch()
+        try:
+            if on_start:
+                await on_start()
+            await self._live()
+        except asyncio.CancelledError as error:
+            cancelled = error
+            self.end("interrupted", "the program that started the run cancelled it", now=True)
+            await self._bring_down()
+        except Exception as error:  # The gateway or the control socket could not be set up: the run ends, honestly.
+            self._break(error)
+            await self._bring_down()
+        await self._close()
+        ended = self._conclude()
+        if cancelled:
+            raise cancelled
+        return ended
+
+    def end(self, reason: Reason, message: str, *, now: bool = False) -> None:
+        """Asks for the end of the run; the first reason given stands, a later `now` only makes it quicker."""
+        if self._wish is None and not self._exited.done():
+            self._wish = (reason, message)
+            self._record([EndingBegan(reason=reason, message=message)])
+        _set(self._wished)
+        if now:
+            _set(self._hurry)
+
+    def obey(self, command: Command) -> str:
+        """Carries out a command from outside; gives a sentence when it cannot."""
+        if isinstance(command, Cancel):
+            self.end(command.by, "killed on request" if command.now else "asked to stop", now=command.now)
+            return ""
+        if isinstance(command, Ping):
+            return ""
+        return f"{self._driver.title} takes no such command in this mode"
+
+    async def _live(self) -> None:
+        await self._model.open()
+        self._clock.arm()
+        self._record(self._dialect.open().events)
+        await asyncio.wait({self._exited, self._wished}, return_when=asyncio.FIRST_COMPLETED)
+        await self._bring_down()
+        await asyncio.wait({self._drained}, timeout=_DRAIN_S)
+
+    async def _bring_down(self) -> None:
+        await bring_down(
+            self._process,
+            depth=self._plan.depth,
+            ask=lambda: bool(self._dialect.send(Cancel()).frames),
+            exited=self._exited,
+            hurry=self._hurry,
+            steps=Ending(),
+        )
+
+    def _watch(self) -> None:
+        self._stdout = RawFile(os.path.join(self._plan.folder, "stdout"), self._secrets)
+        self._stderr = RawFile(os.path.join(self._plan.folder, "stderr"), self._secrets)
+        self._pidfd = os.pidfd_open(self._process.pid)
+        self._loop.add_reader(self._pidfd, self._reap)
+        self._loop.add_reader(self._process.stdout, self._read, self._process.stdout, self._hear)
+        self._loop.add_reader(self._process.stderr, self._read, self._process.stderr, self._overhear)
+
+    def _reap(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        try:
+            _, status = os.waitpid(self._process.pid, 0)
+            code = os.waitstatus_to_exitcode(status)
+            self._exit_code, self._signal = (code, None) if code >= 0 else (128 - code, -code)
+        except ChildProcessError:
+            pass  # Somebody else's watcher took the status: the exit code stays unknown.
+        _set(self._exited)
+
+    def _read(self, fd: int, take: Callable[[bytes], None]) -> None:
+        try:
+            chunk = os.read(fd, _READ_BYTES)
+        except BlockingIOError:
+            return
+        try:
+            if not chunk:
+                self._loop.remove_reader(fd)
+                self._open_pipes -= 1
+            take(chunk)
+        except Exception as error:  # A full disk, or a fault of ours or of a callback: either ends the run, honestly.
+            self._break(error)
+        if not self._open_pipes:
+            _set(self._drained)
+
+    def _hear(self, chunk: bytes) -> None:
+        """Takes bytes of the agent's main output; an empty chunk is its end."""
+        self._clock.hear(event=True)
+        self._stdout.write(chunk)
+        receive, emit = self._dialect.receive, self._recorder.emit
+        for line in self._lines.feed(chunk) if chunk else self._lines.flush():
+            if isinstance(line, Overlong):
+                emit([_too_long(line)])
+            elif line:
+                emit(receive(line).events, large=len(line) > LARGE_BYTES)
+        self._recorder.settle()
+
+    def _overhear(self, chunk: bytes) -> None:
+        self._clock.hear(event=False)
+        self._stderr.write(chunk)
+        self._stderr_tail = (self._stderr_tail + chunk)[-_STDERR_TAIL_BYTES:]
+
+    def _record(self, events: Sequence[Event]) -> None:
+        try:
+            self._recorder.emit(events)
+            self._recorder.settle()
+        except Exception as error:  # As in `_read`: the store may be full, a callback may break.
+            self._break(error)
+
+    def _break(self, error: Exception) -> None:
+        """The harness itself cannot go on: the agent is killed, and the log says why."""
+        if isinstance(error, OSError):
+            self._full = True
+            self._wish = ("store", f"the run's folder cannot be written: {error.strerror or error}")
+        elif not self._full:
+            self._wish = ("harness", f"inspan broke: {error!r}")
+        _set(self._wished)
+        _set(self._hurry)
+
+    async def _close(self) -> None:
+        self._clock.disarm()
+        await self._model.close()
+        for fd in (self._pidfd, self._process.stdout, self._process.stderr):
+            self._loop.remove_reader(fd)
+            os.close(fd)
+        drop_life_line(self._process)
+        for file in (self._stdout, self._stderr):
+            try:
+                file.close()
+            except OSError as error:
+                self._break(error)
+        for name in self._plan.litter:
+            try:
+                os.rmdir(os.path.join(self._plan.task.cwd, name))
+            except OSError:
+                pass  # Not there, or not empty: then it is no litter.
+
+    def _conclude(self) -> RunEnded:
+        facts = Facts(
+            driver=self._driver,
+            summary=self.summary,
+            exit_code=self._exit_code,
+            signal=self._signal,
+            stderr=self._secrets.redact_text(self._stderr_tail.decode(errors="replace")),
+            wish=self._wish,
+            last_call=self._model.last_call,
+            complaint=self._model.complaint,
+        )
+        ended = self._ended(facts)
+        self._recorder.close(ended, full=self._full)
+        return ended
+
+    def _ended(self, facts: Facts) -> RunEnded:
+        verdict, summary = judge(facts), self.summary
+        return RunEnded(
+            outcome=outcome_of(verdict.reason),
+            reason=verdict.reason,
+            message=verdict.message,
+            next=verdict.next_step.replace("RUN", self._plan.run_id),
+            exit_code=self._exit_code,
+            signal=self._signal,
+            duration_s=round(time.monotonic() - self._started_at, 3),
+            session_id=summary.session_id,
+            usage=summary.usage or summary.gateway_usage,
+            cost_usd=summary.cost_usd,
+            model_calls=summary.calls,
+            files_changed=summary.files_changed,
+            resets_at=summary.rate_limit.resets_at if summary.rate_limit else None,
+            denied=summary.denied,
+        )
+
+
+def _set(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _too_long(line: Overlong) -> Unrecognized:
+    return Unrecognized(raw=line.head.decode(errors="replace"), note=f"a line of {line.length} bytes is over the limit")

@@ -1,0 +1,130 @@
+"""Why a run ended: one judgement from what inspan did, what the gateway saw, what the agent said and how it left."""
+
+from dataclasses import dataclass
+
+from inspan.contracts.driver import Driver
+from inspan.folds.summary import Summary
+from inspan.protocol.events import ModelCallEnded
+from inspan.protocol.outcome import FailureKind, Reason
+
+_KIND_OF_PROBLEM: dict[str, FailureKind] = {"cut": "network", "stalled": "network", "garbage": "invalid_response"}
+_KIND_OF_STATUS: dict[int, FailureKind] = {
+    401: "authentication",
+    403: "authentication",
+    404: "model_not_found",
+    429: "rate_limit",
+}
+_NEXT: dict[Reason, str] = {
+    "authentication": "Log in or set the key: `inspan doctor` shows what is found.",
+    "rate_limit": "Wait until the limit resets, or use another model or agent.",
+    "overloaded": "The provider is overloaded: try again in a few minutes.",
+    "network": "The connection to the model broke: check the network and try again.",
+    "invalid_response": "The model's answer could not be read: try again; `inspan logs RUN` shows it.",
+    "environment": "The agent could not work here: `inspan doctor` checks it.",
+    "tool_permission": "The agent was not allowed to use a tool it needed.",
+    "context_too_long": "Start a new session with less context.",
+    "model_not_found": "Choose another --model.",
+    "refused": "The model refused the task: say it differently.",
+    "crashed": "Look at `inspan logs --raw RUN`.",
+    "unknown": "Look at `inspan logs RUN`.",
+    "script": "The scenario and the agent's calls do not fit: change the scenario file.",
+    "store": "Free disk space, then run the task again.",
+    "harness": "This is a fault of inspan: the run's folder holds what is known.",
+    "run_timeout": "Give it longer with --timeout.",
+    "idle_timeout": "Give it longer with --idle-timeout.",
+    "start_timeout": "Give it longer with --start-timeout, or check the agent with `inspan doctor`.",
+    "model_stall": "The model stopped answering: try again, or give it longer with --stall-timeout.",
+    "max_turns": "Allow more turns.",
+    "supervisor_lost": "Run the task again; what was done until then is in the log.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Everything the judgement rests on. `wish` is why inspan ended the run itself, if it did."""
+
+    driver: Driver
+    summary: Summary
+    exit_code: int | None
+    signal: int | None
+    stderr: str
+    wish: tuple[Reason, str] | None = None
+    last_call: ModelCallEnded | None = None
+    complaint: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """The reason, a sentence, and what to do next."""
+
+    reason: Reason
+    message: str
+
+    @property
+    def next_step(self) -> str:
+        return _NEXT.get(self.reason, "")
+
+
+def judge(facts: Facts) -> Verdict:
+    """The first of these that applies: our own ending, a broken script, a failed turn, a bad exit, success."""
+    for look in (_our_ending, _broken_script, _failed_turn, _bad_exit, _unfinished):
+        verdict = look(facts)
+        if verdict:
+            return verdict
+    return Verdict(reason="done", message="")
+
+
+def next_step(reason: Reason) -> str:
+    """What a user can do about a run that ended for this reason."""
+    return _NEXT.get(reason, "")
+
+
+def _our_ending(facts: Facts) -> Verdict | None:
+    if facts.wish:
+        return Verdict(reason=facts.wish[0], message=facts.wish[1])
+    return None
+
+
+def _broken_script(facts: Facts) -> Verdict | None:
+    return Verdict(reason="script", message=facts.complaint) if facts.complaint else None
+
+
+def _failed_turn(facts: Facts) -> Verdict | None:
+    failure = facts.summary.failure
+    if failure is None:
+        return None
+    kind = _seen_by_gateway(facts.last_call) or failure.failure
+    return Verdict(reason=_reason(kind), message=failure.message)
+
+
+def _bad_exit(facts: Facts) -> Verdict | None:
+    if facts.exit_code == 0:
+        return None
+    kind = _seen_by_gateway(facts.last_call) or _told_on_stderr(facts) or "crashed"
+    how = f"exit code {facts.exit_code}" if facts.signal is None else f"signal {facts.signal}"
+    last = facts.stderr.strip().splitlines()
+    message = f"{facts.driver.title} ended with {how}{': ' + last[-1] if last else ''}"
+    return Verdict(reason=_reason(kind), message=message)
+
+
+def _unfinished(facts: Facts) -> Verdict | None:
+    if facts.summary.turn_done:
+        return None
+    return Verdict(reason="crashed", message=f"{facts.driver.title} left without finishing its turn")
+
+
+def _seen_by_gateway(call: ModelCallEnded | None) -> FailureKind | None:
+    if call is None:
+        return None
+    status = call.status or 0
+    if status >= 500:
+        return "overloaded"
+    return _KIND_OF_STATUS.get(status) or _KIND_OF_PROBLEM.get(call.problem)
+
+
+def _told_on_stderr(facts: Facts) -> FailureKind | None:
+    return next((failure.kind for failure in facts.driver.failures if failure.words.search(facts.stderr)), None)
+
+
+def _reason(kind: FailureKind) -> Reason:
+    return kind

@@ -1,0 +1,1 @@
+"""Views of a run, computed from its events alone."""

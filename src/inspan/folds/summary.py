@@ -1,0 +1,129 @@
+"""What a run came to: tokens, cost, files, session, last words. The same fold serves a live run and an old log."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from inspan.protocol.events import (
+    Event,
+    FileChanged,
+    ModelCallEnded,
+    RateLimited,
+    RunEnded,
+    RunStarted,
+    TextSaid,
+    ThreadStarted,
+    ToolFailed,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
+from inspan.protocol.usage import Usage
+
+
+class Summary:
+    """Feed it every event in order; read it at any time."""
+
+    def __init__(self) -> None:
+        self.started: RunStarted | None = None
+        self.ended: RunEnded | None = None
+        self.usage: Usage | None = None
+        self.cost_usd: float | None = None
+        self.session_id = ""
+        self.model = ""
+        self.agent_version = ""
+        self.text = ""
+        self.failure: TurnFailed | None = None
+        self.turn_done = False
+        self.rate_limit: RateLimited | None = None
+        self.calls = 0
+        self.gateway_usage: Usage | None = None
+        self.denied: list[str] = []
+        self.files: dict[str, None] = {}
+
+    @property
+    def files_changed(self) -> list[str]:
+        return list(self.files)
+
+    def add(self, event: Event) -> None:
+        handler = _HANDLERS.get(type(event))
+        if handler:
+            handler(self, event)
+
+
+def summarize(events: Iterable[Event]) -> Summary:
+    """The fold over a whole log."""
+    summary = Summary()
+    for event in events:
+        summary.add(event)
+    return summary
+
+
+def _run_started(summary: Summary, event: RunStarted) -> None:
+    summary.started = event
+    summary.session_id = event.session_id
+
+
+def _run_ended(summary: Summary, event: RunEnded) -> None:
+    summary.ended = event
+
+
+def _thread_started(summary: Summary, event: ThreadStarted) -> None:
+    summary.session_id = event.session_id or summary.session_id
+    summary.model = event.model
+    summary.agent_version = event.agent_version
+
+
+def _turn_started(summary: Summary, event: TurnStarted) -> None:
+    summary.failure = None
+    summary.turn_done = False
+
+
+def _turn_completed(summary: Summary, event: TurnCompleted) -> None:
+    summary.turn_done = True
+    if event.usage:
+        summary.usage = (summary.usage or Usage()) + event.usage
+    if event.cost_usd is not None:
+        summary.cost_usd = (summary.cost_usd or 0.0) + event.cost_usd
+
+
+def _turn_failed(summary: Summary, event: TurnFailed) -> None:
+    summary.failure = event
+
+
+def _text_said(summary: Summary, event: TextSaid) -> None:
+    if not event.parent:
+        summary.text = event.text
+
+
+def _tool_failed(summary: Summary, event: ToolFailed) -> None:
+    if event.denied:
+        summary.denied.append(event.name or event.id)
+
+
+def _file_changed(summary: Summary, event: FileChanged) -> None:
+    summary.files[event.path] = None
+
+
+def _rate_limited(summary: Summary, event: RateLimited) -> None:
+    summary.rate_limit = event
+
+
+def _model_call_ended(summary: Summary, event: ModelCallEnded) -> None:
+    summary.calls += 1
+    if event.usage:
+        summary.gateway_usage = (summary.gateway_usage or Usage()) + event.usage
+
+
+_HANDLERS: dict[type, Callable[[Summary, Any], None]] = {
+    RunStarted: _run_started,
+    RunEnded: _run_ended,
+    ThreadStarted: _thread_started,
+    TurnStarted: _turn_started,
+    TurnCompleted: _turn_completed,
+    TurnFailed: _turn_failed,
+    TextSaid: _text_said,
+    ToolFailed: _tool_failed,
+    FileChanged: _file_changed,
+    RateLimited: _rate_limited,
+    ModelCallEnded: _model_call_ended,
+}

@@ -1,0 +1,110 @@
+"""A reply that is measured on its way out, and watched while nothing goes out."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from inspan.gateway.call import ModelCall
+from inspan.gateway.http import HttpReply
+from inspan.gateway.meter import Meter
+from inspan.gateway.wire import Wire
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StallWatch:
+    """How long a call may stay silent, and who hears of it; no timeout, no watch."""
+
+    timeout_s: float | None
+    on_stall: Callable[[ModelCall], None] | None
+
+
+class MeteredReply:
+    """Passes one call's answer on and can say at any time, as a `ModelCall`, what is known of it."""
+
+    def __init__(self, reply: HttpReply, *, wire: Wire, model: str, number: int, watch: StallWatch) -> None:
+        self._reply = reply
+        self._wire = wire
+        self._model = model
+        self._number = number
+        self._watch = watch
+        self._meter = Meter(wire)
+        self._loop = asyncio.get_running_loop()
+        self._began_at = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+        self._noted = ""
+        self._is_silent = False
+        self._is_finished = False
+        self._is_cut = False
+        self._arm()
+
+    async def start(self, status: int, headers: Mapping[str, str]) -> None:
+        self._meter.start(status, headers)
+        await self._reply.start(status, headers)
+        self._arm()
+
+    async def write(self, data: bytes) -> None:
+        # Measured before it is sent: clients hang up on the last event, whose tokens are spent anyway.
+        self._meter.feed(data)
+        await self._reply.write(data)
+        self._arm()
+
+    async def finish(self) -> None:
+        self._meter.finish()
+        self._is_finished = True
+        await self._reply.finish()
+
+    def cut(self) -> None:
+        self._is_cut = True
+        self._reply.cut()
+
+    def note(self, problem: str) -> None:
+        self._noted = problem
+
+    @property
+    def started(self) -> bool:
+        return self._meter.status is not None
+
+    def report(self) -> ModelCall:
+        """What is known by now."""
+        return ModelCall(
+            number=self._number,
+            wire=self._wire.name,
+            model=self._model,
+            status=self._meter.status,
+            usage=self._meter.usage,
+            duration_s=self._loop.time() - self._began_at,
+            problem=self._noted or self._problem(),
+            message=self._meter.message,
+            resets_at=self._meter.resets_at,
+        )
+
+    def disarm(self) -> None:
+        """Ends the watch; to be called when the answer is over, however it ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _problem(self) -> str:
+        if self._is_silent:
+            return "stalled"
+        if self._meter.is_whole or self._has_failed():
+            return ""
+        if self._is_finished and not self._meter.events_read:
+            return "garbage"
+        hung_up = self._reply.client_is_gone and not self._is_cut and not self._is_finished
+        return "client hung up" if hung_up else "cut"
+
+    def _has_failed(self) -> bool:
+        return self._is_finished and self._meter.status is not None and self._meter.status >= 400
+
+    def _arm(self) -> None:
+        self.disarm()
+        self._is_silent = False
+        if self._watch.timeout_s is not None and not self._is_finished:
+            self._timer = self._loop.call_later(self._watch.timeout_s, self._fell_silent)
+
+    def _fell_silent(self) -> None:
+        self._timer = None
+        self._is_silent = True
+        if self._watch.on_stall is not None:
+            self._watch.on_stall(self.report())

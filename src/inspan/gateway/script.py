@@ -1,0 +1,180 @@
+"""A scripted model: answers each call with the next step of a scenario, and says where a run left it."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from inspan.gateway.scenario import ALWAYS, Call, Fail, Scenario
+from inspan.gateway.tools import Step, pick
+from inspan.gateway.upstream import Ask, Purpose, Reply, Request
+from inspan.gateway.wire import Answer, Stream, ToolUse, Wire
+from inspan.gateway.wires import BY_NAME
+from inspan.protocol.usage import Usage
+
+DEFAULT_USAGE = Usage(input=100, output=7, cache_read=20, cache_write=10, reasoning=3)
+
+_SHOWN_LENGTH = 200
+_FAILURES = {
+    400: "The request was not valid.",
+    401: "Invalid API key.",
+    403: "This key may not do that.",
+    404: "The model does not exist or you do not have access to it.",
+    413: "The request is too large.",
+    429: "Rate limit reached.",
+    500: "Internal server error.",
+    503: "The service is not available.",
+    529: "Overloaded.",
+}
+_JSON = {"content-type": "application/json"}
+_EVENTS = {"content-type": "text/event-stream", "cache-control": "no-cache"}
+_SIDE_ANSWERS: dict[Purpose, bytes] = {
+    "count tokens": msgspec.json.encode({"input_tokens": DEFAULT_USAGE.input}),
+    "list models": msgspec.json.encode({"object": "list", "data": [], "has_more": False}),
+}
+
+
+class ScriptUpstream:
+    """Plays a scenario once; a call that the scenario did not foresee is refused, and complained of."""
+
+    def __init__(self, scenario: Scenario, *, cwd: str) -> None:
+        self._steps = scenario.call
+        self._cwd = Path(cwd)
+        self._index = 0
+        self._times_played = 0
+        self._first_complaint = ""
+
+    @property
+    def complaint(self) -> str:
+        """One sentence naming the step or request that went wrong; empty when all was played as written."""
+        return self._first_complaint or self._left_over()
+
+    async def answer(self, request: Request, reply: Reply) -> None:
+        wire = BY_NAME[request.wire]
+        if request.ask is None:
+            return await _send(reply, 200, _SIDE_ANSWERS[request.purpose])
+        step = self._next_step()
+        if step is None:
+            return await self._refuse(
+                wire, reply, f"A request came after the last call: {_shown(request.ask)}."
+            )
+        number, call = step
+        tool = self._tool(call, request.ask)
+        objection = _objection(call, request.ask, tool=tool)
+        if objection:
+            return await self._refuse(wire, reply, f"Call {number} {objection}.")
+        return await _play(call, wire, request.ask, reply, tool=tool)
+
+    def _next_step(self) -> tuple[int, Call] | None:
+        """The step that the next call is answered with, and its number in the scenario."""
+        if self._index == len(self._steps):
+            return None
+        number, call = self._index + 1, self._steps[self._index]
+        self._times_played += 1
+        if self._times_played == call.repeat:
+            self._index, self._times_played = number, 0
+        return number, call
+
+    def _tool(self, call: Call, ask: Ask) -> ToolUse | None:
+        wanted = _wanted(call)
+        return None if wanted is None else pick(wanted, ask.tools, cwd=self._cwd)
+
+    async def _refuse(self, wire: Wire, reply: Reply, complaint: str) -> None:
+        self._first_complaint = self._first_complaint or complaint
+        reply.note(f"unexpected request: {complaint}")
+        await _send(reply, 400, wire.error(400, complaint))
+
+    def _left_over(self) -> str:
+        if self._index == len(self._steps) or self._steps[self._index].repeat == ALWAYS:
+            return ""
+        times, total = self._steps[self._index].repeat, len(self._steps)
+        asked = (
+            f"asked for {self._times_played} of {times} times" if self._times_played else "never asked for"
+        )
+        return f"Call {self._index + 1} of {total} was {asked}."
+
+
+def _wanted(call: Call) -> Step | None:
+    return call.run if call.run is not None else call.write or call.edit
+
+
+def _objection(call: Call, ask: Ask, *, tool: ToolUse | None) -> str:
+    """What keeps this call from being answered as written."""
+    if call.expect not in ask.newest_text:
+        return f"expected {call.expect!r}, but what came was {_shown(ask)}"
+    if _wanted(call) is not None and tool is None:
+        offered = ", ".join(tool.name for tool in ask.tools) or "none"
+        return f"finds no tool for {_wanted(call)!r}; offered: {offered}"
+    return ""
+
+
+def _shown(ask: Ask) -> str:
+    return repr(ask.newest_text[:_SHOWN_LENGTH])
+
+
+async def _play(call: Call, wire: Wire, ask: Ask, reply: Reply, *, tool: ToolUse | None) -> None:
+    if call.stall == "before-headers":
+        await _stall(call, reply)
+    if call.fail is not None:
+        return await _fail(call.fail, wire, reply)
+    if call.garbage is not None:
+        return await _send(reply, 200, call.garbage.encode(), headers=_EVENTS if ask.stream else _JSON)
+    return await _say(call, wire, _answer(call, ask, tool), reply, stream=ask.stream)
+
+
+async def _fail(fail: Fail, wire: Wire, reply: Reply) -> None:
+    body = fail.body
+    if body is None:
+        written = wire.error(
+            fail.status, fail.message or _FAILURES.get(fail.status, f"Error {fail.status}."), kind=fail.type
+        )
+    else:
+        written = body.encode() if isinstance(body, str) else msgspec.json.encode(body)
+    await _send(reply, fail.status, written, headers={**_JSON, **fail.headers})
+
+
+async def _say(call: Call, wire: Wire, answer: Answer, reply: Reply, *, stream: bool) -> None:
+    pieces = wire.stream(answer) if stream else _halves(wire.body(answer))
+    length = sum(len(piece) for piece in (*pieces.head, *pieces.tail))
+    await reply.start(200, _EVENTS if stream else {**_JSON, "content-length": str(length)})
+    for piece in pieces.head:
+        await reply.write(piece)
+    if call.cut:
+        return reply.cut()
+    if call.stall == "mid-stream":
+        await _stall(call, reply)
+    for piece in pieces.tail:
+        await reply.write(piece)
+    return await reply.finish()
+
+
+async def _stall(call: Call, reply: Reply) -> None:
+    """Sends nothing: for the time given, or until the call is cancelled."""
+    reply.note("stalled")
+    if call.stall_s is None:
+        await asyncio.get_running_loop().create_future()
+    else:
+        await asyncio.sleep(call.stall_s)
+    reply.note("")
+
+
+def _answer(call: Call, ask: Ask, tool: ToolUse | None) -> Answer:
+    usage = DEFAULT_USAGE if call.usage is None else Usage(**msgspec.structs.asdict(call.usage))
+    tools = () if tool is None else (tool,)
+    return Answer(model=ask.model, think=_parts(call.think), say=_parts(call.say), tools=tools, usage=usage)
+
+
+def _parts(text: str | tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(part for part in ((text,) if isinstance(text, str) else text) if part)
+
+
+def _halves(body: bytes) -> Stream:
+    middle = len(body) // 2
+    return Stream(head=(body[:middle],), tail=(body[middle:],))
+
+
+async def _send(reply: Reply, status: int, body: bytes, *, headers: Mapping[str, str] = _JSON) -> None:
+    await reply.start(status, {**headers, "content-length": str(len(body))})
+    await reply.write(body)
+    await reply.finish()

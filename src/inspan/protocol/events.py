@@ -1,0 +1,249 @@
+"""Everything that can be told of a run, as past facts: one ordered stream whatever the agent."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from .outcome import FailureKind, Outcome, Reason
+from .usage import Usage
+
+Change = Literal["added", "modified", "deleted"]
+
+
+class _Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="kind"):
+    """Common spelling of all events: a `kind`, then the fields that are not empty."""
+
+
+class RunStarted(_Event, kw_only=True, tag="run_started"):
+    """The first record of every log; `schema` is the version of everything after it."""
+
+    schema: int
+    run_id: str
+    agent: str
+    agent_version: str = ""
+    mode: str
+    project: str
+    task: str
+    cwd: str
+    model: str = ""
+    session_id: str = ""
+    profile: str
+    sandbox: str
+    containment: str
+    model_from: str = ""
+    inspan: str
+
+
+class ThreadStarted(_Event, kw_only=True, tag="thread_started"):
+    """The agent opened its conversation; `session_id` is what resumes it."""
+
+    session_id: str
+    model: str = ""
+    tools: list[str] = []
+    agent_version: str = ""
+
+
+class TurnStarted(_Event, kw_only=True, tag="turn_started"):
+    """The agent began to work on a prompt."""
+
+
+class TurnCompleted(_Event, kw_only=True, tag="turn_completed"):
+    """The agent says that it finished a turn. Its numbers are of this turn alone."""
+
+    usage: Usage | None = None
+    cost_usd: float | None = None
+
+
+class TurnFailed(_Event, kw_only=True, tag="turn_failed"):
+    """The agent says that a turn failed, and how."""
+
+    failure: FailureKind
+    message: str
+    status: int | None = None
+
+
+class TextSaid(_Event, kw_only=True, tag="text_said"):
+    """A whole message or block of text of the assistant."""
+
+    text: str
+    parent: str = ""
+
+
+class TextDelta(_Event, kw_only=True, tag="text_delta"):
+    """A piece of a text block as it arrives; the whole block follows as `text_said`."""
+
+    block: str
+    text: str
+
+
+class ReasoningSaid(_Event, kw_only=True, tag="reasoning_said"):
+    """What the agent shows of its thinking."""
+
+    text: str
+    parent: str = ""
+
+
+class ToolStarted(_Event, kw_only=True, tag="tool_started"):
+    """The agent began a tool call."""
+
+    id: str
+    name: str
+    input: Any = None
+    parent: str = ""
+
+
+class ToolCompleted(_Event, kw_only=True, tag="tool_completed"):
+    """A tool call came back."""
+
+    id: str
+    name: str = ""
+    output: str = ""
+
+
+class ToolFailed(_Event, kw_only=True, tag="tool_failed"):
+    """A tool call came back as an error; `denied` when it was not allowed to run."""
+
+    id: str
+    name: str = ""
+    output: str = ""
+    denied: bool = False
+
+
+class CommandExecuted(_Event, kw_only=True, tag="command_executed"):
+    """A shell command ran to its end; its output is in the tool call of the same id."""
+
+    id: str
+    command: str
+    exit_code: int | None = None
+
+
+class FileChanged(_Event, kw_only=True, tag="file_changed"):
+    """A tool changed a file."""
+
+    path: str
+    change: Change
+    id: str = ""
+
+
+class PlanStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of a plan."""
+
+    text: str
+    state: Literal["pending", "active", "done"] = "pending"
+
+
+class PlanChanged(_Event, kw_only=True, tag="plan_changed"):
+    """The agent rewrote its plan."""
+
+    steps: list[PlanStep]
+
+
+class PermissionAsked(_Event, kw_only=True, tag="permission_asked"):
+    """The agent wants a yes or no before it acts."""
+
+    id: str
+    tool: str
+    input: Any = None
+
+
+class PermissionAnswered(_Event, kw_only=True, tag="permission_answered"):
+    """A permission was given or refused, and by whom."""
+
+    id: str
+    allowed: bool
+    by: str = ""
+    reason: str = ""
+
+
+class UsageReported(_Event, kw_only=True, tag="usage_reported"):
+    """Tokens so far in this run, as the agent reports them."""
+
+    usage: Usage
+    cost_usd: float | None = None
+
+
+class ModelCallEnded(_Event, kw_only=True, tag="model_call_ended"):
+    """One call that the agent made to its model, as the gateway saw it."""
+
+    call: int
+    wire: str
+    model: str = ""
+    status: int | None = None
+    usage: Usage | None = None
+    duration_s: float = 0.0
+    problem: str = ""
+    message: str = ""
+    resets_at: float | None = None
+
+
+class RateLimited(_Event, kw_only=True, tag="rate_limited"):
+    """The provider said to wait; `resets_at` is seconds since 1970 where it said until when."""
+
+    message: str = ""
+    resets_at: float | None = None
+
+
+class ErrorReported(_Event, kw_only=True, tag="error_reported"):
+    """Something went wrong that does not by itself end the run."""
+
+    message: str
+
+
+class Unrecognized(_Event, kw_only=True, tag="unrecognized"):
+    """A frame that the dialect does not know, kept as it came."""
+
+    raw: str
+    note: str = ""
+
+
+class EndingBegan(_Event, kw_only=True, tag="ending_began"):
+    """inspan began to end the run, for this reason."""
+
+    reason: Reason
+    message: str = ""
+
+
+class RunEnded(_Event, kw_only=True, tag="run_ended"):
+    """The last record of every log."""
+
+    outcome: Outcome
+    reason: Reason
+    message: str = ""
+    next: str = ""
+    exit_code: int | None = None
+    signal: int | None = None
+    duration_s: float = 0.0
+    session_id: str = ""
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    model_calls: int = 0
+    files_changed: list[str] = []
+    resets_at: float | None = None
+    denied: list[str] = []
+
+
+Event = (
+    RunStarted
+    | ThreadStarted
+    | TurnStarted
+    | TurnCompleted
+    | TurnFailed
+    | TextSaid
+    | TextDelta
+    | ReasoningSaid
+    | ToolStarted
+    | ToolCompleted
+    | ToolFailed
+    | CommandExecuted
+    | FileChanged
+    | PlanChanged
+    | PermissionAsked
+    | PermissionAnswered
+    | UsageReported
+    | ModelCallEnded
+    | RateLimited
+    | ErrorReported
+    | Unrecognized
+    | EndingBegan
+    | RunEnded
+)

@@ -1,0 +1,80 @@
+"""How a run can end: a closed list of outcomes, and a closed list of reasons for each."""
+
+from typing import Literal, get_args
+
+Outcome = Literal["completed", "failed", "cancelled", "timed_out", "limited", "denied", "lost"]
+Status = Literal["success", "failed"]
+
+FailureKind = Literal[
+    "authentication",
+    "rate_limit",
+    "overloaded",
+    "network",
+    "invalid_response",
+    "environment",
+    "tool_permission",
+    "context_too_long",
+    "model_not_found",
+    "refused",
+    "crashed",
+    "max_turns",
+    "unknown",
+]
+Reason = Literal[
+    "done",
+    "authentication",
+    "rate_limit",
+    "overloaded",
+    "network",
+    "invalid_response",
+    "environment",
+    "tool_permission",
+    "context_too_long",
+    "model_not_found",
+    "refused",
+    "crashed",
+    "unknown",
+    "script",
+    "store",
+    "harness",
+    "interrupted",
+    "stopped",
+    "killed",
+    "run_timeout",
+    "idle_timeout",
+    "start_timeout",
+    "model_stall",
+    "budget",
+    "max_turns",
+    "guard",
+    "supervisor_lost",
+]
+
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+REASONS: tuple[Reason, ...] = get_args(Reason)
+
+OUTCOME_OF: dict[Reason, Outcome] = {
+    "done": "completed",
+    "rate_limit": "limited",
+    "budget": "limited",
+    "max_turns": "limited",
+    "guard": "denied",
+    "interrupted": "cancelled",
+    "stopped": "cancelled",
+    "killed": "cancelled",
+    "run_timeout": "timed_out",
+    "idle_timeout": "timed_out",
+    "start_timeout": "timed_out",
+    "model_stall": "timed_out",
+    "supervisor_lost": "lost",
+}
+
+
+def outcome_of(reason: Reason) -> Outcome:
+    """The outcome that a reason belongs to; every reason that is not in the table is a failure."""
+    return OUTCOME_OF.get(reason, "failed")
+
+
+def status_of(outcome: Outcome) -> Status:
+    """Success only for a completed run: a lost one is never called a success."""
+    return "success" if outcome == "completed" else "failed"

@@ -1,0 +1,106 @@
+"""How events are spelled on disk and on a wire: the only place that knows JSON and the schema version.
+
+A log is read by this rule: within one schema, fields and kinds are only ever added, so a reader ignores fields it
+does not know and keeps kinds it does not know as `unrecognized`. A change that breaks this raises `SCHEMA` and adds
+a function to `_UPGRADES` that lifts an event of the older schema by one.
+"""
+
+import zlib
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from .commands import Command
+from .events import Event, RunEnded, RunStarted, Unrecognized
+
+SCHEMA = 1
+
+_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+encode: Callable[[object], bytes] = msgspec.json.Encoder().encode
+_decode_event: Callable[[bytes | msgspec.Raw], Event] = msgspec.json.Decoder(cast(Any, Event)).decode
+_decode_command: Callable[[bytes], Command] = msgspec.json.Decoder(cast(Any, Command)).decode
+
+
+class Record(NamedTuple):
+    """One numbered event of a log."""
+
+    number: int
+    at: float
+    event: Event
+
+
+class BrokenRecord(ValueError):
+    """A line that is no record, or whose checksum does not match."""
+
+
+class _Line(msgspec.Struct, gc=False):
+    n: int
+    t: float
+    crc: str
+    event: msgspec.Raw
+
+
+_decode_line = msgspec.json.Decoder(_Line).decode
+
+
+def record_line(number: int, at: float, body: bytes) -> bytes:
+    """The line that stores an encoded event: its number, its time and a checksum over all three."""
+    head = b"%d %.3f " % (number, at)
+    return b'{"n":%d,"t":%.3f,"crc":"%08x","event":%b}\n' % (number, at, zlib.crc32(body, zlib.crc32(head)), body)
+
+
+def body_of(line: bytes) -> tuple[int, float, bytes]:
+    """Number, time and encoded event of a stored line; raises `BrokenRecord` when the checksum does not match."""
+    try:
+        parsed = _decode_line(line)
+    except msgspec.DecodeError as error:
+        raise BrokenRecord(str(error)) from error
+    body = bytes(parsed.event)
+    if parsed.crc != f"{zlib.crc32(body, zlib.crc32(b'%d %.3f ' % (parsed.n, parsed.t))):08x}":
+        raise BrokenRecord(f"record {parsed.n} does not match its checksum")
+    return parsed.n, parsed.t, body
+
+
+def read_record(line: bytes, *, schema: int = SCHEMA) -> Record:
+    """A stored line as a `Record`, lifted from an older schema where needed."""
+    number, at, body = body_of(line)
+    return Record(number, at, decode_event(body, schema=schema))
+
+
+def decode_event(body: bytes, *, schema: int = SCHEMA) -> Event:
+    """An encoded event of this or an older schema; what cannot be understood comes back as `Unrecognized`."""
+    for version in range(schema, SCHEMA):
+        body = encode(_UPGRADES[version](msgspec.json.decode(body)))
+    try:
+        return _decode_event(body)
+    except msgspec.MsgspecError as error:
+        return Unrecognized(raw=body.decode(errors="replace"), note=str(error))
+
+
+def decode_command(line: bytes) -> Command:
+    """A command as it comes over the control socket; raises `msgspec.MsgspecError`."""
+    return _decode_command(line)
+
+
+def schema_of(first: Event) -> int:
+    """The schema that a log's first event declares."""
+    return first.schema if isinstance(first, RunStarted) else SCHEMA
+
+
+def is_last(event: Event) -> bool:
+    """Whether nothing may follow this event in a log."""
+    return isinstance(event, RunEnded)
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema of one stored event, with the schema version in its `$id`."""
+    (schema,), definitions = msgspec.json.schema_components([cast(Any, Event)], ref_template="#/$defs/{name}")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"inspan:events:{SCHEMA}",
+        "title": "inspan event",
+        **schema,
+        "$defs": definitions,
+    }

@@ -1,0 +1,125 @@
+"""Containment: nothing that a run starts survives it, even when its supervisor is killed. It is no security boundary.
+
+Three ways, best first: a pid namespace made by bubblewrap, one made by util-linux, and a small reaper process that
+acts when its pipe from the supervisor closes. Which of them work here is probed once and remembered.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from inspan.contracts.sandbox import Box
+from inspan.errors import BadInput, SandboxUnusable
+
+from .programs import bwrap, find
+
+_PROBE_S = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Containment:
+    """`depth` is how many processes stand between the one we start and the agent; `pipe` asks for a life line."""
+
+    name: str
+    wrap: Callable[[tuple[str, ...], Box], tuple[str, ...]]
+    depth: int
+    pipe: bool = False
+
+
+def _bwrap(argv: tuple[str, ...], box: Box) -> tuple[str, ...]:
+    held = ("--unshare-pid", "--die-with-parent", "--dev-bind", "/", "/", "--proc", "/proc", "--chdir", box.cwd)
+    return (bwrap(), *held, "--", *argv)
+
+
+def _unshare(argv: tuple[str, ...], box: Box) -> tuple[str, ...]:
+    namespace = ("--fork", "--pid", "--kill-child", "--mount-proc", f"--wd={box.cwd}")
+    user = () if box.root else ("--user", "--map-current-user")
+    return (find("setpriv"), "--pdeathsig", "KILL", find("unshare"), *user, *namespace, "--", *argv)
+
+
+def _reaper(argv: tuple[str, ...], box: Box) -> tuple[str, ...]:
+    script = os.path.join(os.path.dirname(__file__), "reaper.py")
+    return (sys.executable, "-I", "-S", script, box.cwd, *argv)
+
+
+WAYS = (
+    Containment(name="bwrap", wrap=_bwrap, depth=2),
+    Containment(name="unshare", wrap=_unshare, depth=1),
+    Containment(name="reaper", wrap=_reaper, depth=1, pipe=True),
+)
+_BY_NAME = {way.name: way for way in WAYS}
+
+
+def choose(cache: str, *, asked: str = "") -> Containment:
+    """The best way that works on this machine, or the one that is asked for by name."""
+    if asked:
+        if asked not in _BY_NAME:
+            known = ", ".join(_BY_NAME)
+            raise BadInput("INSPAN_CONTAINMENT", asked, "no such containment.", next_step=f"Use one of: {known}.")
+        return _BY_NAME[asked]
+    key = _machine_key()
+    name = _remembered(cache, key)
+    if name not in _BY_NAME:
+        name = next(way.name for way in WAYS if _works(way))
+        _remember(cache, key, name)
+    return _BY_NAME[name]
+
+
+def _works(way: Containment) -> bool:
+    if way.pipe:
+        return True
+    argv = way.wrap((find("true") or "/bin/true",), Box(cwd="/", root=os.geteuid() == 0))
+    return all(argv[:1]) and _succeeds(argv)
+
+
+def probe(argv: tuple[str, ...], *, name: str) -> None:
+    """Runs a wrapped command that does nothing; raises `SandboxUnusable` with what the program said."""
+    if not argv[0]:
+        raise SandboxUnusable(f"The sandbox {name} needs bubblewrap.", next_step="Install the package bubblewrap.")
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S, check=False)
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip()
+        raise SandboxUnusable(
+            f"The sandbox {name} cannot be set up here: {said or f'exit code {done.returncode}'}.",
+            next_step="Allow unprivileged user namespaces, or choose --sandbox none.",
+        )
+
+
+def _succeeds(argv: tuple[str, ...]) -> bool:
+    try:
+        return not subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S, check=False
+        ).returncode
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def _machine_key() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            boot = file.read().strip()
+    except OSError:
+        boot = ""
+    return f"{boot} {os.geteuid()} {bwrap()} {find('unshare')}"
+
+
+def _remembered(cache: str, key: str) -> str:
+    try:
+        with open(os.path.join(cache, "containment.json")) as file:
+            return str(json.load(file).get(key, ""))
+    except (OSError, ValueError, AttributeError):
+        return ""
+
+
+def _remember(cache: str, key: str, name: str) -> None:
+    try:
+        os.makedirs(cache, mode=0o700, exist_ok=True)
+        draft = os.path.join(cache, f"containment.{os.getpid()}")
+        with open(draft, "w") as file:
+            json.dump({key: name}, file)
+        os.rename(draft, os.path.join(cache, "containment.json"))
+    except OSError:
+        pass  # A cache that cannot be written costs a probe next time, nothing else.

@@ -1,0 +1,187 @@
+"""The folder of one run: how it is claimed, locked, described and found again."""
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from inspan.errors import RunBusy, RunNotFound, StateUnusable
+from inspan.protocol.ids import RunId, run_id
+
+from .paths import private_folder, socket_path, unusable
+
+_BUMPS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFolder:
+    """Paths of a run. A folder is a run once it has a `run.json`, and from then on its lock tells whether it lives."""
+
+    run_id: RunId
+    path: str
+
+    def file(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+    @property
+    def log(self) -> str:
+        return self.file("events.jsonl")
+
+    @property
+    def agent(self) -> str:
+        """What the agent may see of its own run."""
+        return self.file("agent")
+
+    @property
+    def socket(self) -> str:
+        return socket_path(self.path, self.run_id)
+
+
+def claim(runs: str, *, pid: int, now: datetime | None = None) -> RunFolder:
+    """Makes a new run folder by exclusive mkdir, moving the millisecond on until the name is free."""
+    at = now or datetime.now(UTC)
+    private_folder(runs)
+    for bump_ms in range(_BUMPS):
+        name = run_id(at=at, pid=pid, bump_ms=bump_ms)
+        path = os.path.join(runs, name)
+        try:
+            os.mkdir(path, mode=0o700)
+            os.mkdir(os.path.join(path, "agent"), mode=0o700)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise unusable(path, error) from error
+        return RunFolder(run_id=name, path=path)
+    raise StateUnusable(f"No free run id below {runs}.", next_step="Try again in a moment.")
+
+
+def take_lock(folder: RunFolder) -> int:
+    """Takes the run's lock and gives its descriptor; raises `RunBusy` while another process holds it."""
+    try:
+        fd = os.open(folder.file("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise unusable(folder.file("lock"), error) from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(fd)
+        raise RunBusy(
+            f"Run {folder.run_id} has a writer already.", next_step=f"Follow it with `inspan logs -f {folder.run_id}`."
+        ) from error
+    return fd
+
+
+def is_locked(folder: RunFolder) -> bool:
+    """Whether a process owns the run now; looking never takes the lock away from an owner to be."""
+    try:
+        fd = os.open(folder.file("lock"), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def write_json(path: str, value: Mapping[str, Any]) -> None:
+    """Writes a JSON file whole or not at all."""
+    draft = f"{path}.{os.getpid()}.draft"
+    try:
+        with open(draft, "wb", opener=_private) as file:
+            file.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(draft, path)
+    except OSError as error:
+        _forget(draft)
+        raise unusable(path, error) from error
+
+
+def read_json(path: str) -> dict[str, Any]:
+    """A JSON file of a run folder; raises `StateUnusable` when it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return msgspec.json.decode(file.read(), type=dict[str, Any])
+    except OSError as error:
+        raise unusable(path, error) from error
+    except msgspec.MsgspecError as error:
+        raise StateUnusable(f"{path} is not readable as JSON: {error}.") from error
+
+
+def write_text(path: str, text: str) -> None:
+    """Writes a small file of a run folder, private to its owner."""
+    try:
+        with open(path, "wb", opener=_private) as file:
+            file.write(text.encode(errors="surrogateescape"))
+    except OSError as error:
+        raise unusable(path, error) from error
+
+
+def mark_active(state: str, folder: RunFolder) -> None:
+    """Lists the run among those that have not ended: a link that outlives any crash."""
+    active = private_folder(os.path.join(state, "active"))
+    os.symlink(folder.path, os.path.join(active, folder.run_id))
+
+
+def unmark_active(state: str, run: str) -> None:
+    """Takes the run off that list; doing it twice is no error."""
+    _forget(os.path.join(state, "active", run))
+
+
+def active_runs(state: str) -> list[RunFolder]:
+    """The runs that were started and not yet seen to end, oldest first."""
+    active = os.path.join(state, "active")
+    try:
+        names = sorted(os.listdir(active))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise unusable(active, error) from error
+    return [RunFolder(run_id=RunId(name), path=os.readlink(os.path.join(active, name))) for name in names]
+
+
+def all_runs(state: str) -> Iterator[RunFolder]:
+    """Every run folder on disk; slow, for `reindex` and for finding what the index has lost."""
+    projects = os.path.join(state, "projects")
+    for project in _names(projects):
+        for task in _names(os.path.join(projects, project)):
+            runs = os.path.join(projects, project, task, "runs")
+            for name in _names(runs):
+                folder = RunFolder(run_id=RunId(name), path=os.path.join(runs, name))
+                if os.path.exists(folder.file("run.json")):
+                    yield folder
+
+
+def open_folder(path: str) -> RunFolder:
+    """A run folder by its path; raises `RunNotFound` when there is none."""
+    folder = RunFolder(run_id=RunId(os.path.basename(path)), path=path)
+    if not os.path.exists(folder.file("run.json")):
+        raise RunNotFound(f"There is no run in {path}.", next_step="`inspan ps -a` lists the runs.")
+    return folder
+
+
+def _names(path: str) -> list[str]:
+    try:
+        return sorted(os.listdir(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise unusable(path, error) from error
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _forget(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass

@@ -1,0 +1,111 @@
+"""The index of ended runs in SQLite: a convenience that can be deleted and rebuilt from the logs."""
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from inspan.errors import StateUnusable
+
+from .paths import private_folder
+
+_VERSION = 1
+_TABLE = """
+CREATE TABLE IF NOT EXISTS run (
+    run_id TEXT PRIMARY KEY, path TEXT NOT NULL, project TEXT NOT NULL, task TEXT NOT NULL, agent TEXT NOT NULL,
+    started_at REAL NOT NULL, duration_s REAL NOT NULL, outcome TEXT NOT NULL, reason TEXT NOT NULL,
+    prompt TEXT NOT NULL, tokens INTEGER NOT NULL, cost_usd REAL, session_id TEXT NOT NULL
+) WITHOUT ROWID
+"""
+
+
+class Row(NamedTuple):
+    """One ended run, as `ps` shows it."""
+
+    run_id: str
+    path: str
+    project: str
+    task: str
+    agent: str
+    started_at: float
+    duration_s: float
+    outcome: str
+    reason: str
+    prompt: str
+    tokens: int
+    cost_usd: float | None
+    session_id: str
+
+
+def put(state: str, rows: Sequence[Row]) -> None:
+    """Enters ended runs; a run that is there already is replaced."""
+    with _open(state) as database, database:
+        database.executemany(f"INSERT OR REPLACE INTO run VALUES ({','.join('?' * len(Row._fields))})", rows)
+
+
+def remove(state: str, run: str) -> None:
+    """Forgets a run."""
+    with _open(state) as database, database:
+        database.execute("DELETE FROM run WHERE run_id = ?", (run,))
+
+
+def replace_all(state: str, rows: Sequence[Row]) -> None:
+    """Throws the index away, whatever state it is in, and builds it anew."""
+    for suffix in ("", "-wal", "-shm"):
+        path = os.path.join(state, "index.db" + suffix)
+        if os.path.exists(path):
+            os.unlink(path)
+    put(state, rows)
+
+
+def newest(state: str, *, limit: int = -1) -> list[Row]:
+    """Ended runs, newest first."""
+    return _select(state, "ORDER BY run_id DESC LIMIT ?", (limit,))
+
+
+def starting_with(state: str, prefix: str) -> list[Row]:
+    """Ended runs whose id begins so; two at most, enough to tell that a prefix is not unique."""
+    return _select(state, "WHERE run_id >= ? AND run_id < ? ORDER BY run_id LIMIT 2", (prefix, prefix + "\x7f"))
+
+
+def _select(state: str, clause: str, values: tuple[Any, ...]) -> list[Row]:
+    if not os.path.exists(os.path.join(state, "index.db")):
+        return []
+    with _open(state) as database:
+        return [Row(*row) for row in database.execute(f"SELECT * FROM run {clause}", values)]
+
+
+@contextmanager
+def _open(state: str) -> Iterator[sqlite3.Connection]:
+    path = os.path.join(private_folder(state), "index.db")
+    try:
+        database = sqlite3.connect(path, timeout=10.0)
+    except sqlite3.Error as error:
+        raise _broken(path, error) from error
+    try:
+        if database.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+            _create(database)
+        yield database
+    except sqlite3.Error as error:
+        raise _broken(path, error) from error
+    finally:
+        database.close()
+
+
+def _create(database: sqlite3.Connection) -> None:
+    database.execute("PRAGMA journal_mode = WAL")
+    with database:
+        database.execute("DROP TABLE IF EXISTS run") if _stale(database) else None
+        database.execute(_TABLE)
+        database.execute(f"PRAGMA user_version = {_VERSION}")
+
+
+def _stale(database: sqlite3.Connection) -> bool:
+    return database.execute("PRAGMA user_version").fetchone()[0] not in (0, _VERSION)
+
+
+def _broken(path: str, error: sqlite3.Error) -> StateUnusable:
+    return StateUnusable(
+        f"The index {path} cannot be used: {error}.", next_step="`inspan reindex` rebuilds it from the runs' logs."
+    )

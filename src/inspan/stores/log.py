@@ -1,0 +1,176 @@
+"""The event log of one run: append-only, one checked record per line. It is the truth about the run."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+
+from inspan.errors import LogBroken, LogTooNew, RunBusy
+from inspan.protocol.wire import SCHEMA, BrokenRecord, Record, is_last, read_record, record_line, schema_of
+
+from .paths import unusable
+
+SYNC_EVENTS = 256
+SYNC_S = 0.2
+# Room kept aside so that a full disk can still be told in the log.
+_RESERVE_BYTES = 16 * 1024
+
+
+class RunLog:
+    """The single writer of a log. Whoever makes one holds the run's lock; `close` is idempotent."""
+
+    def __init__(self, path: str, *, number: int = 0, clock: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._clock = clock
+        self._pending: list[bytes] = []
+        self._unsynced = 0
+        self.number = number
+        try:
+            self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise unusable(path, error) from error
+        self._good_bytes = os.fstat(self._fd).st_size
+        self._reserve()
+
+    def append(self, body: bytes) -> int:
+        """Numbers an encoded event and queues it; it is on disk after `flush`."""
+        self.number += 1
+        self._pending.append(record_line(self.number, self._clock(), body))
+        return self.number
+
+    def flush(self) -> bool:
+        """Hands what is queued to the system; says whether a sync is due. Raises `OSError` on a full disk."""
+        if self._pending:
+            data = b"".join(self._pending)
+            self._write(data)
+            self._unsynced += len(self._pending)
+            self._pending.clear()
+        return self._unsynced > 0
+
+    @property
+    def wants_sync(self) -> bool:
+        """Whether enough was written to sync at once."""
+        return self._unsynced >= SYNC_EVENTS
+
+    def sync(self) -> None:
+        """Puts everything written on the disk."""
+        self.flush()
+        if self._unsynced:
+            os.fdatasync(self._fd)
+            self._unsynced = 0
+
+    def give_up(self, body: bytes) -> None:
+        """Writes one last record on a disk that is full: drops what did not fit and uses the reserve."""
+        self.number -= len(self._pending)
+        self._pending.clear()
+        os.ftruncate(self._fd, self._good_bytes)
+        self._release()
+        self.append(body)
+        self.flush()
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+            self._release()
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._fd, view) :]
+        self._good_bytes += len(data)
+
+    def _reserve(self) -> None:
+        try:
+            fd = os.open(self._path + ".reserve", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise unusable(self._path, error) from error
+        try:
+            os.posix_fallocate(fd, 0, _RESERVE_BYTES)
+        except OSError as error:
+            raise unusable(self._path, error) from error
+        finally:
+            os.close(fd)
+
+    def _release(self) -> None:
+        try:
+            os.unlink(self._path + ".reserve")
+        except FileNotFoundError:
+            pass
+
+
+class LogReader:
+    """Reads a log from its start and again as it grows; a torn last record is not seen until it is whole."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._offset = 0
+        self._schema = SCHEMA
+        self._last = 0
+        self.ended = False
+
+    def read(self) -> Iterator[Record]:
+        """The records that are new since the last call."""
+        try:
+            with open(self._path, "rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise unusable(self._path, error) from error
+        *lines, _torn = data.split(b"\n")
+        for index, line in enumerate(lines):
+            try:
+                record = self._record(line)
+            except BrokenRecord as error:
+                if index == len(lines) - 1 and not _torn:
+                    return
+                raise self._broken(error) from error
+            self._offset += len(line) + 1
+            self._last = record.number
+            self.ended = is_last(record.event)
+            yield record
+
+    @property
+    def good_bytes(self) -> int:
+        """Where the last whole record ends."""
+        return self._offset
+
+    @property
+    def last_number(self) -> int:
+        return self._last
+
+    def _record(self, line: bytes) -> Record:
+        record = read_record(line, schema=self._schema)
+        if self._last == 0:
+            self._schema = schema_of(record.event)
+            if self._schema > SCHEMA:
+                raise LogTooNew(
+                    f"{self._path} has schema {self._schema}; this inspan reads up to {SCHEMA}.",
+                    next_step="Upgrade inspan to read this run.",
+                )
+        if record.number != self._last + 1:
+            raise BrokenRecord(f"record {record.number} stands where {self._last + 1} is due")
+        return record
+
+    def _broken(self, error: BrokenRecord) -> LogBroken:
+        return LogBroken(
+            f"{self._path} is damaged after record {self._last}: {error}.",
+            next_step=f"The first {self._last} records are good; the file was changed by something other than inspan.",
+        )
+
+
+def read_log(path: str) -> list[Record]:
+    """Every whole record of a log."""
+    return list(LogReader(path).read())
+
+
+def reopen(path: str) -> tuple[RunLog, list[Record]]:
+    """Takes up a log whose writer is gone: cuts a torn last record. The caller holds the run's lock."""
+    reader = LogReader(path)
+    records = list(reader.read())
+    if reader.ended:
+        raise RunBusy(f"{path} has already ended.", next_step="Read it with `inspan show`.")
+    if os.path.exists(path):
+        os.truncate(path, reader.good_bytes)
+    return RunLog(path, number=reader.last_number), records

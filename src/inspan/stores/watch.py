@@ -1,0 +1,52 @@
+"""Waiting for a file to grow: inotify where the system has it, a short poll elsewhere."""
+
+import os
+import select
+from types import TracebackType
+
+_MODIFY = 0x2
+_CREATE = 0x100
+_MOVED_TO = 0x80
+_POLL_S = 0.05
+
+
+class FolderWatch:
+    """Wakes when something in a folder is written. A context manager; `wait` never blocks longer than told."""
+
+    def __init__(self, path: str) -> None:
+        self._fd = _inotify(path)
+        self._poll = select.poll()
+        if self._fd >= 0:
+            self._poll.register(self._fd, select.POLLIN)
+
+    def wait(self, timeout_s: float) -> None:
+        """Returns on a change, or after `timeout_s`, or a little earlier."""
+        if self._fd < 0:
+            self._poll.poll(min(timeout_s, _POLL_S) * 1000)
+        elif self._poll.poll(timeout_s * 1000):
+            os.read(self._fd, 64 * 1024)
+
+    def __enter__(self) -> "FolderWatch":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _inotify(path: str) -> int:
+    # Start-up time: only a follower that has to wait needs ctypes.
+    import ctypes
+
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        fd: int = libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
+    except (OSError, AttributeError):
+        return -1
+    if fd >= 0 and libc.inotify_add_watch(fd, os.fsencode(path), _MODIFY | _CREATE | _MOVED_TO) < 0:
+        os.close(fd)
+        return -1
+    return fd

@@ -1,0 +1,1 @@
+"""Moving bytes to and from agents."""

@@ -1,0 +1,73 @@
+"""Starting an agent's process with pipes of our own. Imports nothing but `os`: a supervisor does this first of all."""
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_HANGUP, _INTERRUPT, _QUIT, _PIPE, _TERMINATE = 1, 2, 3, 13, 15
+_DEFAULTS = (_HANGUP, _INTERRUPT, _QUIT, _PIPE, _TERMINATE)
+_LIFE_LINE = 3
+
+
+class Spawned:
+    """A started process and our ends of its pipes; `life` is held open as long as it may live, -1 without one."""
+
+    __slots__ = ("life", "pid", "stderr", "stdout")
+
+    def __init__(self, *, pid: int, stdout: int, stderr: int, life: int) -> None:
+        self.pid = pid
+        self.stdout = stdout
+        self.stderr = stderr
+        self.life = life
+
+
+def spawn(argv: "Sequence[str]", env: "Mapping[str, str]", *, stdin: bytes, life_line: bool) -> Spawned:
+    """Starts `argv` in a session of its own; all of its stdin lies ready in memory. Raises `OSError`."""
+    stdout, stdout_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    stderr, stderr_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    life_end, life = os.pipe2(os.O_CLOEXEC) if life_line else (-1, -1)
+    given = _in_memory(stdin)
+    ends = [(given, 0), (stdout_end, 1), (stderr_end, 2), *([(life_end, _LIFE_LINE)] if life_line else [])]
+    for fd in (stdout_end, stderr_end):
+        os.set_blocking(fd, True)
+    actions = [(os.POSIX_SPAWN_DUP2, fd, number) for fd, number in ends]
+    try:
+        pid = os.posix_spawn(argv[0], argv, env, file_actions=actions, setsid=True, setsigdef=_DEFAULTS)
+    except OSError:
+        for fd in (stdout, stderr, *([life] if life_line else [])):
+            os.close(fd)
+        raise
+    finally:
+        for fd, _ in ends:
+            os.close(fd)
+    return Spawned(pid=pid, stdout=stdout, stderr=stderr, life=life)
+
+
+def agent_pid(root: int, *, depth: int) -> int:
+    """The agent below the process that was started, `depth` children down; the deepest one there is."""
+    pid = root
+    for _ in range(depth):
+        children = _children(pid)
+        if not children:
+            return pid
+        pid = children[0]
+    return pid
+
+
+def _in_memory(data: bytes) -> int:
+    fd = os.memfd_create("stdin")
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []

@@ -1,0 +1,106 @@
+"""A step finds the tool that can do it, with the arguments that this tool wants."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from inspan.gateway.patches import update_file
+from inspan.gateway.scenario import Edit, Write
+from inspan.gateway.tools import Step, pick
+from inspan.gateway.upstream import Tool, ToolKind
+from inspan.gateway.wire import ToolUse
+
+WRITE = Write(path="a.txt", content="one\ntwo\n")
+EDIT = Edit(path="a.txt", old="b", new="B")
+ADD_PATCH = "*** Begin Patch\n*** Add File: a.txt\n+one\n+two\n*** End Patch"
+UPDATE_PATCH = "*** Begin Patch\n*** Update File: a.txt\n@@\n a\n-b\n+B\n c\n*** End Patch"
+
+
+def offered(name: str, *fields: str, kind: ToolKind = "function", type_: str = "string") -> Tool:
+    return Tool(name=name, kind=kind, fields=dict.fromkeys(fields, type_))
+
+
+@pytest.mark.parametrize(
+    ("step", "tool", "arguments"),
+    [
+        ("ls", offered("Bash", "command", "description"), {"command": "ls", "description": "Run a command"}),
+        ("ls", offered("exec_command", "cmd"), {"cmd": "ls", "yield_time_ms": 30000}),
+        ("ls", offered("run_shell_command", "command"), {"command": "ls"}),
+        ("ls", offered("shell", "command", type_="array"), {"command": ["bash", "-lc", "ls"]}),
+        ("ls", offered("shell", "command"), {"command": "ls"}),
+        ("ls", offered("execute_command", "command"), {"command": "ls"}),
+        (WRITE, offered("Write", "file_path", "content"), {"file_path": "/w/a.txt", "content": "one\ntwo\n"}),
+        (WRITE, offered("write", "filePath", "content"), {"filePath": "/w/a.txt", "content": "one\ntwo\n"}),
+        (WRITE, offered("create", "path", "file_text"), {"path": "/w/a.txt", "file_text": "one\ntwo\n"}),
+        (WRITE, offered("apply_patch", "input"), {"input": ADD_PATCH}),
+        (
+            EDIT,
+            offered("Edit", "file_path", "old_string", "new_string"),
+            {"file_path": "/w/a.txt", "old_string": "b", "new_string": "B"},
+        ),
+        (
+            EDIT,
+            offered("edit", "path", "oldText", "newText"),
+            {"path": "/w/a.txt", "oldText": "b", "newText": "B"},
+        ),
+    ],
+)
+def test_a_function_gets_its_own_arguments(step: Step, tool: Tool, arguments: dict[str, object]) -> None:
+    assert pick(step, [tool], cwd=Path("/w")) == ToolUse(name=tool.name, arguments=arguments)
+
+
+@pytest.mark.parametrize(("step", "patch"), [(WRITE, ADD_PATCH), (EDIT, UPDATE_PATCH)])
+def test_a_file_is_patched_where_there_is_a_patch_tool(tmp_path: Path, step: Step, patch: str) -> None:
+    (tmp_path / "a.txt").write_text("a\nb\nc\n")
+    tools = [offered("exec_command", "cmd"), offered("apply_patch", kind="custom")]
+    assert pick(step, tools, cwd=tmp_path) == ToolUse(name="apply_patch", kind="custom", text=patch)
+
+
+def test_where_tools_sit_behind_javascript_a_program_is_written() -> None:
+    tools = [Tool(name="exec", kind="custom", namespace="functions")]
+    use = pick(WRITE, tools, cwd=Path("/w"))
+    assert use == ToolUse(
+        name="exec",
+        kind="custom",
+        namespace="functions",
+        text=f"text(await tools.apply_patch({json.dumps(ADD_PATCH)}));",
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "result"),
+    [
+        (Write(path="new dir/it's.txt", content="a 'b'\n$c"), ("new dir/it's.txt", "a 'b'\n$c")),
+        (Edit(path="old.txt", old="'b'", new='"$B"'), ("old.txt", 'a "$B" c')),
+    ],
+)
+def test_with_a_shell_alone_the_file_is_changed_by_a_command(
+    tmp_path: Path, step: Step, result: tuple[str, str]
+) -> None:
+    (tmp_path / "old.txt").write_text("a 'b' c")
+    use = pick(step, [offered("bash", "command")], cwd=tmp_path)
+    assert use is not None
+    assert use.arguments is not None
+    subprocess.run(["bash", "-c", str(use.arguments["command"])], cwd=tmp_path, timeout=30, check=True)
+    assert (tmp_path / result[0]).read_text() == result[1]
+
+
+def test_a_tool_of_another_kind_does_not_fit() -> None:
+    assert pick("ls", [offered("exec", "input"), offered("Bash", kind="custom")], cwd=Path("/w")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "hunk"),
+    [
+        ("1\n2\n3\n4\n5\n6\n7\n8\n9\n", "5", "five", " 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8"),
+        ("a word here\n", "word", "two\nlines", "-a word here\n+a two\n+lines here"),
+        ("a\nb\n", "b\n", "", " a\n-b"),
+        ("a\nb", "b", "b\nc", " a\n b\n+c"),
+        ("a\n", "nowhere", "x", "-nowhere\n+x"),
+    ],
+)
+def test_an_edit_is_widened_to_whole_lines_with_some_around(text: str, old: str, new: str, hunk: str) -> None:
+    patch = update_file("f", old=old, new=new, text=text)
+    assert patch == f"*** Begin Patch\n*** Update File: f\n@@\n{hunk}\n*** End Patch"
