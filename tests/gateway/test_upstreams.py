@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from inspan.gateway import Gateway, ModelCall, Reply, Request
+from inspan.protocol.usage import Usage
 
 BODY = json.dumps({"model": "m", "stream": True, "messages": []}).encode()
 HEAD = (
@@ -89,14 +90,47 @@ def test_a_slow_reader_holds_the_upstream_back() -> None:
     assert len(written) < 1000
 
 
-async def _calls(upstream: Acting, *, reads: bool = True) -> list[ModelCall]:
-    """What one request leads to, with a client that reads the answer's head, or hangs up on its first byte."""
+def test_what_was_spent_counts_even_if_the_client_leaves_while_it_is_sent() -> None:
+    counted = b'data: {"type": "message_delta", "usage": {"output_tokens": 9}}\n\n'
+    final = counted + b'data: {"type": "message_stop"}\n\n'
+
+    async def sends_too_much_at_once(request: Request, reply: Reply) -> None:
+        await reply.start(200, STREAM)
+        await reply.write(b": padding\n" * 2_000_000 + final)
+
+    (call,) = asyncio.run(asyncio.wait_for(_calls(Acting(sends_too_much_at_once), reads=False), timeout=20))
+    assert (call.usage, call.problem) == (Usage(output=9), "")
+
+
+def test_an_upstream_that_falls_silent_is_noticed_by_the_clock() -> None:
+    async def falls_silent(request: Request, reply: Reply) -> None:
+        await reply.start(200, STREAM)
+        await asyncio.sleep(3600)
+
+    stalls: list[ModelCall] = []
+    (call,) = asyncio.run(asyncio.wait_for(_calls(Acting(falls_silent), stalls=stalls), timeout=20))
+    assert [stall.problem for stall in stalls] == ["stalled"]
+    assert call.problem == "stalled"
+
+
+async def _calls(
+    upstream: Acting, *, reads: bool = True, stalls: list[ModelCall] | None = None
+) -> list[ModelCall]:
+    """What one request leads to; the client leaves at a stall, or, unless it reads, at once."""
     calls: asyncio.Queue[ModelCall] = asyncio.Queue()
-    gateway = Gateway(token="t", upstream=upstream, on_call=calls.put_nowait)
     listener = socket.create_server(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
+    reader, writer = await asyncio.open_connection(*listener.getsockname(), limit=1000)
+
+    def on_stall(call: ModelCall) -> None:
+        assert stalls is not None
+        stalls.append(call)
+        writer.close()
+
+    timeout_s = None if stalls is None else 0.05
+    gateway = Gateway(
+        token="t", upstream=upstream, on_call=calls.put_nowait, stall_timeout_s=timeout_s, on_stall=on_stall
+    )
     await gateway.open(listener)
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1000)
     writer.write(HEAD + BODY)
     await (reader.readuntil(b"\r\n\r\n") if reads else reader.readexactly(1))
     if not reads:

@@ -25,6 +25,8 @@ from .sweep import sweep
 from .verdict import next_step
 
 _LOOK_S = 0.5
+_CLOSE_S = 5.0
+_CLOSE_LOOK_S = 0.002
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +78,7 @@ def follow(state: str, folder: RunFolder, *, from_number: int = 1) -> Iterator[R
                 if record.number >= from_number:
                     yield record
             if reader.ended:
+                _wait_for_owner(folder)
                 return
             if idle:
                 yield None
@@ -85,7 +88,7 @@ def follow(state: str, folder: RunFolder, *, from_number: int = 1) -> Iterator[R
             watch.wait(_LOOK_S)
 
 
-def list_runs(state: str, *, ended: bool) -> list[Listed]:
+def list_runs(state: str, *, ended: bool, limit: int | None = None) -> list[Listed]:
     """Living runs, newest first, and after them the ended ones where asked for."""
     living: list[Listed] = []
     for folder in reversed(active_runs(state)):
@@ -96,7 +99,7 @@ def list_runs(state: str, *, ended: bool) -> list[Listed]:
             living.append(Listed(row=_living_row(folder, summary), alive=True))
         elif not is_locked(folder):
             close_run(state, folder, summary)
-    rows = [Listed(row=row, alive=False) for row in index.newest(state)] if ended else []
+    rows = [Listed(row=row, alive=False) for row in index.newest(state, limit=limit or -1)] if ended else []
     return living + rows
 
 
@@ -162,6 +165,13 @@ def _declare_lost(state: str, folder: RunFolder) -> Summary:
     forget(folder.socket)
     close_run(state, folder, summary)
     return summary
+
+
+def _wait_for_owner(folder: RunFolder) -> None:
+    """The owner has written its last record and still has a few files to close: after this, it is done."""
+    deadline = time.monotonic() + _CLOSE_S
+    while is_locked(folder) and time.monotonic() < deadline:
+        time.sleep(_CLOSE_LOOK_S)
 
 
 def _living_row(folder: RunFolder, summary: Summary) -> index.Row:

@@ -21,8 +21,8 @@ from .plan import Plan, Prepared
 from .session import Session
 
 
-def start(prepared: Prepared) -> int:
-    """Starts the supervisor of a prepared run, hands it the lock and the listener, and gives its pid."""
+def start(prepared: Prepared) -> None:
+    """Starts the supervisor of a prepared run and hands it the lock and the listener; the run goes on without us."""
     plan, listener = prepared.plan, prepared.listener
     inherited = [prepared.lock, *([listener.fileno()] if listener else [])]
     given = os.memfd_create("plan")
@@ -33,7 +33,10 @@ def start(prepared: Prepared) -> int:
         os.set_inheritable(fd, True)
     script = os.path.join(os.path.dirname(__file__), "boot.py")
     try:
-        return _spawn([sys.executable, "-I", "-S", script, str(given)], os.path.join(plan.folder, "supervisor.log"))
+        _spawn([sys.executable, "-I", "-S", script, str(given)], os.path.join(plan.folder, "supervisor.log"))
+    except OSError as error:
+        problem = f"the supervisor cannot be started with {sys.executable}: {error.strerror}"
+        fail_to_start(plan, prepared.folder, RunLog(prepared.folder.log), problem)
     finally:
         os.close(given)
         os.close(prepared.lock)
@@ -91,7 +94,7 @@ def _blob(prepared: Prepared) -> dict[str, object]:
     }
 
 
-def _spawn(argv: list[str], log: str) -> int:
+def _spawn(argv: list[str], log: str) -> None:
     """Starts a process in a session of its own that keeps nothing of ours but the descriptors it is meant to have."""
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     actions = [
@@ -99,4 +102,4 @@ def _spawn(argv: list[str], log: str) -> int:
         (os.POSIX_SPAWN_OPEN, 1, log, append, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    return os.posix_spawn(argv[0], argv, os.environ, file_actions=actions, setsid=True)
+    os.posix_spawn(argv[0], argv, os.environ, file_actions=actions, setsid=True)

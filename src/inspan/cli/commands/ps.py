@@ -1,0 +1,36 @@
+"""List runs: the living ones, with -a the ended ones too."""
+
+import time
+
+import click
+
+from inspan.cli.output import columns, duration, print_json
+from inspan.engine.runs import Listed, list_runs
+from inspan.stores.paths import state_home
+
+_HEADS = ("RUN", "AGENT", "STATE", "TIME", "TOKENS", "COST", "AGE", "PROMPT")
+
+
+@click.command()
+@click.option("-a", "--all", "everything", is_flag=True, help="Ended runs too, newest first.")
+@click.option("-n", "--limit", type=click.IntRange(min=1), help="At most so many.")
+@click.option("-q", "--quiet", is_flag=True, help="Only the ids.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(everything: bool, limit: int | None, quiet: bool, as_json: bool) -> None:
+    """List runs: the living ones, with -a the ended ones too."""
+    listed = list_runs(state_home(), ended=everything, limit=limit)[:limit]
+    if as_json:
+        print_json(runs=[{**each.row._asdict(), "alive": each.alive} for each in listed])
+    elif quiet:
+        click.echo("\n".join(each.row.run_id for each in listed), nl=bool(listed))
+    else:
+        now = time.time()
+        click.echo(columns(_HEADS, [_cells(each, now) for each in listed]))
+
+
+def _cells(listed: Listed, now: float) -> tuple[str, ...]:
+    row = listed.row
+    state = row.outcome if row.outcome in ("running", "completed") else f"{row.outcome} ({row.reason})"
+    cost = "-" if row.cost_usd is None else f"${row.cost_usd:.4f}"
+    age = duration(max(0.0, now - row.started_at))
+    return (row.run_id, row.agent, state, duration(row.duration_s), str(row.tokens), cost, age, row.prompt)

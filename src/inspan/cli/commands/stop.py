@@ -1,0 +1,13 @@
+"""Ask runs to end: politely first, then by force."""
+
+import click
+
+from inspan.cli.stopping import stop_runs
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per run.")
+def command(runs: tuple[str, ...], as_json: bool) -> int:
+    """Ask runs to end: politely first, then by force. RUNS are ids, prefixes or @last."""
+    return stop_runs(runs, now=False, as_json=as_json)

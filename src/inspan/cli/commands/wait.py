@@ -1,0 +1,43 @@
+"""Wait until runs have ended, and leave with the last one's exit code."""
+
+import time
+
+import click
+
+from inspan.cli.exit_codes import TIMEOUT, of_run
+from inspan.cli.output import print_json
+from inspan.engine.runs import find, follow
+from inspan.protocol.events import RunEnded
+from inspan.stores.folder import RunFolder
+from inspan.stores.paths import state_home
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True)
+@click.option("--timeout", type=float, help="Give up after so many seconds (exit code 124); the runs go on.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per run.")
+def command(runs: tuple[str, ...], timeout: float | None, as_json: bool) -> int:
+    """Wait until runs have ended, and leave with the last one's exit code. RUNS are ids, prefixes or @last."""
+    state = state_home()
+    deadline = None if timeout is None else time.monotonic() + timeout
+    code = 0
+    for folder in [find(state, run) for run in runs]:
+        ended = _wait(state, folder, deadline)
+        if ended is None:
+            return TIMEOUT
+        if as_json:
+            print_json(run_id=folder.run_id, ended=ended)
+        else:
+            click.echo(f"{folder.run_id} {ended.outcome} {ended.reason}")
+        code = of_run(ended)
+    return code
+
+
+def _wait(state: str, folder: RunFolder, deadline: float | None) -> RunEnded | None:
+    ended: RunEnded | None = None
+    for record in follow(state, folder):
+        if record and isinstance(record.event, RunEnded):
+            ended = record.event
+        elif deadline is not None and time.monotonic() >= deadline:
+            return None
+    return ended

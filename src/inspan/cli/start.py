@@ -1,0 +1,104 @@
+"""The entry point: finds the command by its file, and turns every error into a sentence and an exit code."""
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from inspan import __version__
+from inspan.errors import InspanError
+
+from .exit_codes import USAGE, of_error
+
+_FOLDER = os.path.join(os.path.dirname(__file__), "commands")
+_EPILOG = "Exit codes: 0 done, 1 failed, 2 usage, 3 needs a person, 4 authentication, 5 agent missing or too old, \
+6 stopped by guard or budget, 124 timeout, 130 interrupted, 143 stopped."
+
+
+class _Commands(click.Group):
+    """The folder is the registry; a command's module is imported when the command is used, never for `--help`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(name.removesuffix(".py") for name in os.listdir(_FOLDER) if name[0] not in "_.")
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        return import_module(f"inspan.cli.commands.{cmd_name}").command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _first_line(name)) for name in self.list_commands(ctx)])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            nearest = get_close_matches(args[0], self.list_commands(ctx), 1)
+            hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+            raise click.UsageError(error.message + hint, ctx) from error
+
+
+def _first_line(name: str) -> str:
+    with open(os.path.join(_FOLDER, f"{name}.py"), encoding="utf-8") as file:
+        return file.readline().strip().strip('"')
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog=_EPILOG,
+)
+@click.version_option(__version__, "-V", "--version", prog_name="inspan")
+def inspan() -> None:
+    """One harness for every coding agent."""
+
+
+def main() -> None:
+    """Runs the command line and leaves with the documented exit code; no traceback reaches the user."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """The exit code of a command line, everything printed."""
+    try:
+        code = inspan.main(arguments, prog_name="inspan", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except InspanError as error:
+        _complain(arguments, error.code, error.message, error.next_step)
+        return of_error(error)
+    except click.ClickException as error:
+        _complain(arguments, "usage", error.format_message(), _usage_hint(error))
+        return USAGE
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except Exception as error:  # The rim: whatever is left is a fault of ours, told as one.
+        if os.environ.get("INSPAN_DEBUG"):
+            raise
+        _complain(arguments, "harness_fault", f"inspan broke: {error!r}.", "Set INSPAN_DEBUG=1 to see where.")
+        return 1
+
+
+def _usage_hint(error: click.ClickException) -> str:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"Try `{context.command_path if context else 'inspan'} --help`."
+
+
+def _complain(arguments: list[str], code: str, message: str, next_step: str) -> None:
+    if "--json" in arguments:
+        from inspan.cli.output import error_json
+
+        print(error_json(code, message, next_step), file=sys.stderr)
+        return
+    print(f"inspan: {message}", file=sys.stderr)
+    if next_step:
+        print(f"  → {next_step}", file=sys.stderr)

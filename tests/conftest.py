@@ -1,0 +1,92 @@
+"""Fixtures for every room, and the rule about skips: from a short list, loudly, else it is an error."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from inspan.engine.program import carried
+from inspan.engine.registry import drivers
+
+from .house import House
+
+PERMITTED_SKIPS = {
+    "no-bubblewrap": "bubblewrap cannot be installed on this machine",
+    "no-namespaces": "this machine forbids unprivileged user namespaces",
+}
+# A user namespace without capabilities: an ordinary user who can still reach a Python that root installed.
+_ORDINARY = ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Iterator[None]:  # pyright: ignore[reportInvalidTypeForm]  a wrapper yields the report
+    report = yield  # pyright: ignore[reportUnknownVariableType]
+    reason = str(call.excinfo.value) if call.excinfo and call.excinfo.errisinstance(pytest.skip.Exception) else ""
+    if reason and reason.partition(":")[0] not in PERMITTED_SKIPS:
+        report.outcome = "failed"  # pyright: ignore[reportUnknownMemberType]
+        report.longrepr = f"a skip that is not on the list of permitted ones: {reason}"  # pyright: ignore[reportUnknownMemberType]
+    return report  # pyright: ignore[reportUnknownVariableType, reportReturnType]
+
+
+def skip(name: str) -> None:
+    """Skips a test by a name from the list."""
+    pytest.skip(f"{name}: {PERMITTED_SKIPS[name]}")
+
+
+@pytest.fixture(scope="session")
+def binaries() -> dict[str, str]:
+    """The real programs of both vendors, as their wheels carry them; a missing one is an error, never a skip."""
+    found = {driver.program_variable: carried(driver.install.program) for driver in drivers()}
+    missing = [name for name, path in found.items() if not path]
+    assert not missing, f"not installed: {missing}; run `make test`"
+    return found
+
+
+@pytest.fixture
+def house(tmp_path: Path, binaries: dict[str, str]) -> Iterator[House]:
+    """A house with the real agents in it, owned by whoever runs the tests."""
+    (tmp_path / "house").mkdir()
+    made = House(tmp_path / "house", binaries=binaries)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def user_house(tmp_path: Path, binaries: dict[str, str]) -> Iterator[House]:
+    """The same house for an ordinary user: when root runs the tests, a user without powers lives in it."""
+    (tmp_path / "house").mkdir()
+    prefix = _ORDINARY if os.geteuid() == 0 else ()
+    if prefix and subprocess.run([*prefix, "true"], check=False).returncode:
+        skip("no-namespaces")
+    made = House(tmp_path / "house", prefix=prefix, binaries=binaries)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def bubblewrap() -> str:
+    """The system's bubblewrap; its tests are skipped by name where it cannot be had."""
+    found = shutil.which("bwrap")
+    if not found:
+        skip("no-bubblewrap")
+    return found or ""
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Callable[[str, str], str]:
+    """Writes an executable that stands in for an agent, for faults that the real ones cannot be made to show."""
+
+    def write(name: str, body: str) -> str:
+        path = tmp_path / name
+        path.write_text(f"#!{sys.executable} -IS\n{body}")
+        path.chmod(0o755)
+        return str(path)
+
+    return write
+
