@@ -53,9 +53,7 @@ def _line_row(name: str, lines: Sequence[bytes], secrets: dict[str, str], engine
     sample = lines[:500]
     peer = _cpu_s(lambda: _each(sample, _replacer(secrets))) / len(sample) * 1e6
     average = sum(map(len, lines)) / len(lines)
-    return _row(
-        name, ours, peer, peer / ours, "us/line", f"{average:.0f} bytes a line, {_note(compiled, engine)}"
-    )
+    return _row(name, ours, peer, peer / ours, "us/line", f"{average:.0f} bytes a line, {_note(compiled, engine)}")
 
 
 def _delta_row(name: str, lines: Sequence[bytes], secrets: dict[str, str]) -> dict[str, Any]:
@@ -103,9 +101,7 @@ def _cpu_s(work: Callable[[], None]) -> float:
 
 def _secrets(chance: random.Random, count: int) -> dict[str, str]:
     def value() -> str:
-        return chance.choice(_PREFIXES) + "".join(
-            chance.choices(_ALPHABET + "+/-_", k=chance.randrange(20, 60))
-        )
+        return chance.choice(_PREFIXES) + "".join(chance.choices(_ALPHABET + "+/-_", k=chance.randrange(20, 60)))
 
     return {f"SECRET_{number}": value() for number in range(count)}
 

@@ -23,9 +23,7 @@ _ORDINARY = ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--")
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Iterator[None]:  # pyright: ignore[reportInvalidTypeForm]  a wrapper yields the report
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:  # pyright: ignore[reportInvalidTypeForm]  a wrapper yields the report
     report = yield  # pyright: ignore[reportUnknownVariableType]
     reason = str(call.excinfo.value) if call.excinfo and call.excinfo.errisinstance(pytest.skip.Exception) else ""
     if reason and reason.partition(":")[0] not in PERMITTED_SKIPS:
@@ -42,7 +40,7 @@ def skip(name: str) -> None:
 @pytest.fixture(scope="session")
 def binaries() -> dict[str, str]:
     """The real programs of both vendors, as their wheels carry them; a missing one is an error, never a skip."""
-    found = {driver.program_variable: carried(driver.install.program) for driver in drivers()}
+    found = {driver.program_variable: carried(driver.install.program) for driver in drivers() if not driver.built_in}
     missing = [name for name, path in found.items() if not path]
     assert not missing, f"not installed: {missing}; run `make test`"
     return found
@@ -89,4 +87,3 @@ def fake(tmp_path: Path) -> Callable[[str, str], str]:
         return str(path)
 
     return write
-

@@ -78,7 +78,16 @@ class House:
     def run(self, agent: str, scenario: str, *more: str, env: dict[str, str] | None = None) -> "Finished":
         """Runs an agent on a scripted model in the profile clean, to its end."""
         done = self.inspan(
-            "run", "do it", "-a", agent, "--profile", "clean", "--model-from", self.scenario(scenario), *more, env=env
+            "run",
+            "do it",
+            "-a",
+            agent,
+            "--profile",
+            "clean",
+            "--model-from",
+            self.scenario(scenario),
+            *more,
+            env=env,
         )
         return Finished(self, done)
 

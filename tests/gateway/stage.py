@@ -91,9 +91,7 @@ class Stage:
         finally:
             connection.close()
 
-    def ask(
-        self, wire: str, text: str = "hi", *, stream: bool = True, tools: tuple[Json, ...] = ()
-    ) -> Response:
+    def ask(self, wire: str, text: str = "hi", *, stream: bool = True, tools: tuple[Json, ...] = ()) -> Response:
         return self.send("POST", PATHS[wire], body=ask_body(wire, text, stream=stream, tools=tools))
 
 
@@ -144,9 +142,7 @@ def declared(wire: str, tool: Json) -> Json:
 def said_in_events(wire: str, events: list[Json]) -> list[str]:
     """The text deltas of a stream, in order."""
     if wire == "messages":
-        return [
-            event["delta"]["text"] for event in events if event.get("delta", {}).get("type") == "text_delta"
-        ]
+        return [event["delta"]["text"] for event in events if event.get("delta", {}).get("type") == "text_delta"]
     if wire == "responses":
         return [event["delta"] for event in events if event["type"] == "response.output_text.delta"]
     deltas = [choice["delta"].get("content") for event in events for choice in event["choices"]]

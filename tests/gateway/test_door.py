@@ -82,9 +82,7 @@ def test_a_malformed_body_is_refused_in_the_words_of_the_provider(wire: str, bod
     assert response.json["error"]["type"] == "invalid_request_error"
 
 
-@pytest.mark.parametrize(
-    "body", [{}, {"messages": 1, "tools": 2}, {"input": [[3]], "messages": [{"content": 4}]}]
-)
+@pytest.mark.parametrize("body", [{}, {"messages": 1, "tools": 2}, {"input": [[3]], "messages": [{"content": 4}]}])
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_body_with_odd_fields_is_still_answered(wire: str, body: dict[str, object]) -> None:
     with Stage(SAY) as stage:
@@ -134,7 +132,5 @@ def test_what_is_not_http_is_refused() -> None:
 
 def test_it_works_without_ssl() -> None:
     program = "import sys; sys.modules['ssl'] = None; import inspan.gateway; print('asyncio' in sys.modules)"
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert ran.stdout == "True\n"

@@ -148,9 +148,7 @@ def _body() -> bytes:
 
 def _request(wire: str) -> bytes:
     body = json.dumps(ask_body(wire, "hi", stream=True)).encode()
-    head = (
-        f"POST {PATHS[wire]} HTTP/1.1\r\nhost: x\r\nx-api-key: {TOKEN}\r\ncontent-length: {len(body)}\r\n\r\n"
-    )
+    head = f"POST {PATHS[wire]} HTTP/1.1\r\nhost: x\r\nx-api-key: {TOKEN}\r\ncontent-length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
 

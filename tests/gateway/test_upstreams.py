@@ -11,9 +11,7 @@ from inspan.gateway import Gateway, ModelCall, Reply, Request
 from inspan.protocol.usage import Usage
 
 BODY = json.dumps({"model": "m", "stream": True, "messages": []}).encode()
-HEAD = (
-    f"POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: t\r\ncontent-length: {len(BODY)}\r\n\r\n".encode()
-)
+HEAD = f"POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: t\r\ncontent-length: {len(BODY)}\r\n\r\n".encode()
 STREAM = {"content-type": "text/event-stream"}
 
 
@@ -113,9 +111,7 @@ def test_an_upstream_that_falls_silent_is_noticed_by_the_clock() -> None:
     assert call.problem == "stalled"
 
 
-async def _calls(
-    upstream: Acting, *, reads: bool = True, stalls: list[ModelCall] | None = None
-) -> list[ModelCall]:
+async def _calls(upstream: Acting, *, reads: bool = True, stalls: list[ModelCall] | None = None) -> list[ModelCall]:
     """What one request leads to; the client leaves at a stall, or, unless it reads, at once."""
     calls: asyncio.Queue[ModelCall] = asyncio.Queue()
     listener = socket.create_server(("127.0.0.1", 0))

@@ -35,9 +35,7 @@ def test_an_event_without_a_secret_is_encoded_as_it_is() -> None:
 
 
 def test_only_the_strings_that_hold_a_secret_change() -> None:
-    event = Said(
-        text='say hunt"er2\\é!', count=3, share=0.5, extra={"list": ["kept", 'hunt"er2\\é', None, True]}
-    )
+    event = Said(text='say hunt"er2\\é!', count=3, share=0.5, extra={"list": ["kept", 'hunt"er2\\é', None, True]})
     expected = json.loads(msgspec.json.encode(event))
     expected["text"] = "say [REDACTED:WORD]!"
     expected["extra"]["list"][1] = "[REDACTED:WORD]"
@@ -58,9 +56,7 @@ def test_a_key_that_is_a_secret_is_redacted_and_no_value_is_lost() -> None:
 
 @pytest.mark.parametrize("number", [8675309867, -8675309867, 18675309867001])
 def test_a_number_that_spells_a_secret_becomes_a_string(number: int) -> None:
-    assert shown(Said(text="", count=number))["count"] == str(number).replace(
-        "8675309867", "[REDACTED:DIGITS]"
-    )
+    assert shown(Said(text="", count=number))["count"] == str(number).replace("8675309867", "[REDACTED:DIGITS]")
 
 
 def test_a_fraction_that_spells_a_secret_becomes_a_string() -> None:

@@ -75,9 +75,7 @@ def equals_the_whole(kind: type[Redactor], case: Case) -> bool:
     return streamed(kind(case.secrets), case.chunks()) == reference(case.secrets, case.data)
 
 
-SECRET = st.text(alphabet='ab"\\é\n/&', min_size=1, max_size=7) | st.text(
-    alphabet="abc", min_size=1, max_size=5
-)
+SECRET = st.text(alphabet='ab"\\é\n/&', min_size=1, max_size=7) | st.text(alphabet="abc", min_size=1, max_size=5)
 NOISE = st.sampled_from([b"", b"\n", b"z", b"a", b"b", b"\xff", b"\xc3", b"z" * 400])
 
 
@@ -169,9 +167,7 @@ def test_everything_before_the_earliest_possible_secret_is_out_at_once(case: Cas
 @pytest.mark.parametrize("mutant", [WithoutHoldBack, HoldingOnlyAfterMatches])
 def test_a_mutant_is_caught_by_the_same_property(mutant: type[Redactor]) -> None:
     bounded = settings(BOUNDED, max_examples=3000)
-    caught = find(
-        cases(), lambda case: not equals_the_whole(mutant, case), settings=bounded, random=Random(1)
-    )
+    caught = find(cases(), lambda case: not equals_the_whole(mutant, case), settings=bounded, random=Random(1))
     assert equals_the_whole(Redactor, caught)
 
 
@@ -226,11 +222,7 @@ def test_a_flushed_redactor_is_as_new() -> None:
 
 def test_a_long_secret_of_many_lines_is_held_back_and_redacted() -> None:
     chance = Random(3)
-    key = (
-        "-----BEGIN KEY-----\n"
-        + "\n".join(chance.randbytes(32).hex() for _ in range(40))
-        + "\n-----END KEY-----\n"
-    )
+    key = "-----BEGIN KEY-----\n" + "\n".join(chance.randbytes(32).hex() for _ in range(40)) + "\n-----END KEY-----\n"
     text = f"here it is\n{key}that was it\n".encode()
     chunks = [text[start : start + 100] for start in range(0, len(text), 100)]
     assert streamed(Redactor({"KEY": key}), chunks) == b"here it is\n[REDACTED:KEY]that was it\n"

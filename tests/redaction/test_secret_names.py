@@ -143,9 +143,7 @@ def test_a_password_with_percent_signs_is_taken_as_written_and_as_meant() -> Non
     assert found == {"DATABASE_URL": "p%40ssw0rd99", "DATABASE_URL.2": "p@ssw0rd99"}
 
 
-@pytest.mark.parametrize(
-    "value", ["postgres://db:5432/app", "postgres://app:postgres@db/app", "http://[broken"]
-)
+@pytest.mark.parametrize("value", ["postgres://db:5432/app", "postgres://app:postgres@db/app", "http://[broken"])
 def test_a_url_without_a_real_password_is_left_alone(value: str) -> None:
     assert secrets_in({"DATABASE_URL": value}) == {}
 

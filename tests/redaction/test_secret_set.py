@@ -50,9 +50,7 @@ def test_a_secret_is_found_however_it_is_written(how: str) -> None:
 @pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode])
 @pytest.mark.parametrize("before", range(6))
 @pytest.mark.parametrize("after", range(4))
-def test_base64_shows_no_more_than_the_edges_whatever_is_around(
-    encode: type, before: int, after: int
-) -> None:
+def test_base64_shows_no_more_than_the_edges_whatever_is_around(encode: type, before: int, after: int) -> None:
     text = encode(b"\xfb" * before + PLAIN.encode() + b"\xef" * after)
     redacted = SecretSet({"NAME": PLAIN}).redact(text)
     left, marker, right = redacted.partition(MARKER)
@@ -79,9 +77,7 @@ def test_the_bytes_behind_an_undecodable_variable_are_found() -> None:
 
 
 def test_text_with_lone_surrogates_passes_and_is_redacted() -> None:
-    assert (
-        SecretSet({"NAME": PLAIN}).redact_text(f"\ud83d {PLAIN} é\udc00") == "\ud83d [REDACTED:NAME] é\udc00"
-    )
+    assert SecretSet({"NAME": PLAIN}).redact_text(f"\ud83d {PLAIN} é\udc00") == "\ud83d [REDACTED:NAME] é\udc00"
 
 
 def test_text_without_a_secret_comes_back_as_it_is() -> None:
@@ -104,8 +100,7 @@ def test_nothing_is_found_where_nothing_is() -> None:
 def many_secrets(count: int) -> dict[str, str]:
     chance = Random(count)
     values = (
-        "".join(chance.choices(ascii_letters + digits + "+/-_", k=chance.randrange(12, 40)))
-        for _ in range(count)
+        "".join(chance.choices(ascii_letters + digits + "+/-_", k=chance.randrange(12, 40))) for _ in range(count)
     )
     return {f"S{number}": value for number, value in enumerate(values)}
 

@@ -117,7 +117,10 @@ class Console:
     def run_ended(self, event: RunEnded) -> None:
         good = event.outcome not in _BAD
         why = "" if event.reason == "done" else f" ({event.reason})"
-        self._print(f"{'✔' if good else '✘'} {event.outcome}{why} in {duration(event.duration_s)}", "green" if good else "red")
+        self._print(
+            f"{'✔' if good else '✘'} {event.outcome}{why} in {duration(event.duration_s)}",
+            "green" if good else "red",
+        )
         if event.message:
             self._print(f"  {cut(event.message)}")
         files = ", ".join(event.files_changed) or "none reported"

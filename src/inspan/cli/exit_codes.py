@@ -12,7 +12,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from inspan.protocol.events import RunEnded
 
-FAILED, USAGE, PERSON, AUTHENTICATION, AGENT, LIMITED, TIMEOUT, INTERRUPTED, STOPPED = 1, 2, 3, 4, 5, 6, 124, 130, 143
+FAILED, USAGE, PERSON, AUTHENTICATION, AGENT, LIMITED, TIMEOUT, INTERRUPTED, STOPPED = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    124,
+    130,
+    143,
+)
 
 _OF_ERROR: tuple[tuple[type[InspanError], int], ...] = (
     (BadInput, USAGE),

@@ -45,6 +45,11 @@ def stop_on_signals(folder: RunFolder) -> None:
 
 def print_record(record: Record) -> None:
     """A record as one line of JSON on stdout."""
-    line = b'{"schema":%d,"n":%d,"t":%.3f,"event":%b}\n' % (SCHEMA, record.number, record.at, encode(record.event))
+    line = b'{"schema":%d,"n":%d,"t":%.3f,"event":%b}\n' % (
+        SCHEMA,
+        record.number,
+        record.at,
+        encode(record.event),
+    )
     sys.stdout.buffer.write(line)
     sys.stdout.buffer.flush()

@@ -106,6 +106,8 @@ class Driver:
     markers: tuple[str, ...] = ()
     carries_bwrap: str = ""
     default: bool = False
+    demonstrates: bool = False
+    built_in: bool = False
 
     @property
     def program_variable(self) -> str:

@@ -39,7 +39,10 @@ def _failure(kind: FailureKind, words: str) -> Failure:
 
 FAILURES = (
     _failure("context_too_long", r"prompt is too long|context (window|length)"),
-    _failure("authentication", r"not logged in|invalid api key|failed to authenticate|oauth token|please run /login"),
+    _failure(
+        "authentication",
+        r"not logged in|invalid api key|failed to authenticate|oauth token|please run /login",
+    ),
     _failure("model_not_found", r"issue with the selected model|model_not_found"),
     _failure("rate_limit", r"\b429\b|rate limit|usage limit|limit reached"),
     _failure("overloaded", r"overloaded|\b529\b|\b5\d\d\b|server_error"),

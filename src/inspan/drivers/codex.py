@@ -53,13 +53,31 @@ FAILURES = (
 
 def launch(task: Task, place: Place) -> Launch:
     """The command line of one unrestricted run; the prompt goes in by stdin, where no other process can read it."""
-    argv = [place.program, "exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
+    argv = [
+        place.program,
+        "exec",
+        "--json",
+        "--skip-git-repo-check",
+        "--dangerously-bypass-approvals-and-sandbox",
+    ]
     env: dict[str, str] = {}
     if place.config:
         # Each of the two alone still looks up hosts and delays the exit by 5 s (0.163).
-        argv += ["--disable", "plugins", "-c", "analytics.enabled=false", "-c", "check_for_update_on_startup=false"]
+        argv += [
+            "--disable",
+            "plugins",
+            "-c",
+            "analytics.enabled=false",
+            "-c",
+            "check_for_update_on_startup=false",
+        ]
     if place.endpoint:
-        argv += ["-c", "model_provider=inspan", "-c", f"model_providers.inspan={_provider(place.endpoint.url)}"]
+        argv += [
+            "-c",
+            "model_provider=inspan",
+            "-c",
+            f"model_providers.inspan={_provider(place.endpoint.url)}",
+        ]
         env[_TOKEN] = place.endpoint.token
     if task.model:
         argv += ["-m", task.model]
@@ -266,7 +284,11 @@ DRIVER = Driver(
     program="codex",
     wire="responses",
     channels=(Channel(kind="stream", launch=launch, dialect=CodexDialect),),
-    install=Install(requirement="openai-codex==0.163.0", program="codex_cli_bin/bin/codex", version="0.163.0"),
+    install=Install(
+        requirement="openai-codex-cli-bin==0.163.0",
+        program="codex_cli_bin/bin/codex",
+        version="0.163.0",
+    ),
     version_words=re.compile(r"codex-cli (\d+)\.(\d+)\.(\d+)"),
     oldest=(0, 160, 0),
     config_variable="CODEX_HOME",
@@ -278,4 +300,5 @@ DRIVER = Driver(
     login_hint="codex login, or set CODEX_API_KEY",
     litter=(".git", ".codex", ".agents", ".aws"),
     carries_bwrap="codex_cli_bin/codex-resources/bwrap",
+    demonstrates=True,
 )

@@ -18,9 +18,7 @@ from .verdict import next_step
 _PROMPT_CHARACTERS = 80
 
 
-def close_run(
-    state: str, folder: RunFolder, summary: Summary, *, secrets: Mapping[str, str] | None = None
-) -> None:
+def close_run(state: str, folder: RunFolder, summary: Summary, *, secrets: Mapping[str, str] | None = None) -> None:
     """Writes `output.md` and `exit.json`, enters the run into the index and takes it off the active list.
 
     All of it follows from the log: whatever cannot be written now (a full disk) can be made again by `reindex`.
@@ -69,7 +67,10 @@ def fail_to_start(plan: Plan, folder: RunFolder, log: RunLog, problem: str) -> R
     """The whole log of a run whose agent could not be started."""
     gate, summary = Gate(plan.secrets), Summary()
     ended = RunEnded(
-        outcome=outcome_of("environment"), reason="environment", message=problem, next=next_step("environment")
+        outcome=outcome_of("environment"),
+        reason="environment",
+        message=problem,
+        next=next_step("environment"),
     )
     for event in (plan.started, ended):
         summary.add(event)

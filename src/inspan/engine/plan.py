@@ -19,7 +19,15 @@ from inspan.protocol.task import Task
 from inspan.protocol.wire import SCHEMA
 from inspan.redaction import Gate
 from inspan.sandboxes import containment, programs
-from inspan.stores.folder import RunFolder, claim, mark_active, take_lock, unmark_active, write_json, write_text
+from inspan.stores.folder import (
+    RunFolder,
+    claim,
+    mark_active,
+    take_lock,
+    unmark_active,
+    write_json,
+    write_text,
+)
 from inspan.stores.paths import cache_home, private_folder, runtime_home, state_home
 
 from . import registry
@@ -106,7 +114,15 @@ def prepare(task: Task, *, env: Mapping[str, str] = os.environ) -> Prepared:
     try:
         lock = take_lock(folder)
         listener = _listen() if task.model_from else None
-        plan = _plan(choice, env, state=state, project=project, task_folder=task_folder, folder=folder, listener=listener)
+        plan = _plan(
+            choice,
+            env,
+            state=state,
+            project=project,
+            task_folder=task_folder,
+            folder=folder,
+            listener=listener,
+        )
         _describe(plan, folder)
         mark_active(state, folder)
     except BaseException:
@@ -138,7 +154,10 @@ def _checked(task: Task) -> Task:
         raise BadInput("cwd", task.cwd, "it is not writable.", next_step="Change its mode, or pass another with --cwd.")
     for field in ("project", "task"):
         _check_name(field, getattr(task, field))
-    for field, value in (("model", task.model), *((f"env {name}", value) for name, value in task.env.items())):
+    for field, value in (
+        ("model", task.model),
+        *((f"env {name}", value) for name, value in task.env.items()),
+    ):
         if "\0" in value:
             raise BadInput(field, value, "it holds a NUL byte.", next_step="Remove it.")
     for name in task.env:
@@ -157,7 +176,12 @@ def _check_limits(task: Task) -> None:
     for field in task.limits.__struct_fields__:
         value = getattr(task.limits, field)
         if value is not None and not value > 0:
-            raise BadInput(field, value, "a limit must be more than 0 seconds.", next_step="Leave it out to switch it off.")
+            raise BadInput(
+                field,
+                value,
+                "a limit must be more than 0 seconds.",
+                next_step="Leave it out to switch it off.",
+            )
 
 
 def _choose(task: Task, env: Mapping[str, str]) -> _Choice:
@@ -175,6 +199,8 @@ def _choose(task: Task, env: Mapping[str, str]) -> _Choice:
             next_step="Leave --sandbox out, use --sandbox bwrap, or run as an ordinary user.",
         )
     _check_model_from(task.model_from)
+    if driver.built_in and not task.model_from:
+        raise BadInput("model_from", "", f"{driver.title} has no model of its own.", next_step="Use script:FILE.")
     program = locate(driver, env)
     _check_credentials(task, driver, env)
     way = containment.choose(cache_home(env), asked=env.get("INSPAN_CONTAINMENT", ""))
@@ -301,7 +327,7 @@ def _added(
         "INSPAN_AGENT_NAME": driver.name,
         "INSPAN_WORKTREE_PATH": task.cwd,
     }
-    if place.config:
+    if place.config and driver.config_variable:
         added[driver.config_variable] = place.config
     if place.endpoint:
         added["BASE_URL"] = place.endpoint.url
@@ -368,5 +394,3 @@ def _new_session_id() -> str:
     number[8] = number[8] & 0x3F | 0x80
     text = number.hex()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
-
-

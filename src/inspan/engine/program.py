@@ -61,6 +61,9 @@ def _candidates(driver: Driver, env: Mapping[str, str]) -> Iterator[tuple[str, s
     if named:
         yield driver.program_variable, named
         return
+    if driver.built_in:
+        yield "built in", sys.executable
+        return
     yield "PATH", find(driver.program, path=env.get("PATH", ""))
     yield "inspan agents install", os.path.join(installed_folder(driver), driver.install.program)
     yield "this Python environment", carried(driver.install.program)
@@ -97,13 +100,19 @@ def _ask(driver: Driver, path: str, env: Mapping[str, str]) -> str:
     lean = {name: env[name] for name in ("PATH", "HOME", "LANG") if name in env}
     try:
         done = subprocess.run(
-            [path, "--version"], env=lean, stdin=subprocess.DEVNULL, capture_output=True, timeout=_VERSION_S, check=False
+            [path, "--version"],
+            env=lean,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_VERSION_S,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return f"nothing within {_VERSION_S:.0f} s"
     except OSError as error:
         raise NotAnAgent(
-            f"{path} cannot be started: {error.strerror}.", next_step=f"`inspan agents install {driver.name}`."
+            f"{path} cannot be started: {error.strerror}.",
+            next_step=f"`inspan agents install {driver.name}`.",
         ) from error
     return (done.stdout + done.stderr).decode(errors="replace").strip()
 

@@ -6,7 +6,15 @@ from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable, Sequence
 
 from inspan.folds.summary import Summary
-from inspan.protocol.events import Event, RunEnded, RunStarted, TextDelta, ThreadStarted, TurnCompleted, TurnFailed
+from inspan.protocol.events import (
+    Event,
+    RunEnded,
+    RunStarted,
+    TextDelta,
+    ThreadStarted,
+    TurnCompleted,
+    TurnFailed,
+)
 from inspan.redaction import Gate, Redactor, SecretSet
 from inspan.stores.log import SYNC_S, RunLog
 

@@ -33,6 +33,16 @@ def drivers() -> list[Driver]:
     return [driver(name) for name in agent_names()]
 
 
+def demonstrator() -> Driver:
+    """The agent that a newcomer is shown first."""
+    return next(found for found in drivers() if found.demonstrates)
+
+
+def built_in() -> Driver:
+    """The agent that comes with inspan and needs nothing else."""
+    return next(found for found in drivers() if found.built_in)
+
+
 def sandbox(name: str) -> Sandbox:
     """The sandbox of that name; raises `BadInput` with the known ones."""
     known = _modules("inspan.sandboxes", _NO_SANDBOX)

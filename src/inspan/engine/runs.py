@@ -48,8 +48,12 @@ def find(state: str, name: str) -> RunFolder:
     if len(found) == 1:
         return next(iter(found.values()))
     if found:
-        raise RunNotFound(f"{name!r} begins more than one run id.", next_step=f"Add characters: {', '.join(sorted(found))}.")
-    raise RunNotFound(f"There is no run {name!r}.", next_step="`inspan ps -a` lists them; `inspan reindex` finds strays.")
+        raise RunNotFound(
+            f"{name!r} begins more than one run id.", next_step=f"Add characters: {', '.join(sorted(found))}."
+        )
+    raise RunNotFound(
+        f"There is no run {name!r}.", next_step="`inspan ps -a` lists them; `inspan reindex` finds strays."
+    )
 
 
 def settle(state: str, folder: RunFolder) -> Summary:

@@ -7,7 +7,11 @@ from inspan.folds.summary import Summary
 from inspan.protocol.events import ModelCallEnded
 from inspan.protocol.outcome import FailureKind, Reason
 
-_KIND_OF_PROBLEM: dict[str, FailureKind] = {"cut": "network", "stalled": "network", "garbage": "invalid_response"}
+_KIND_OF_PROBLEM: dict[str, FailureKind] = {
+    "cut": "network",
+    "stalled": "network",
+    "garbage": "invalid_response",
+}
 _KIND_OF_STATUS: dict[int, FailureKind] = {
     401: "authentication",
     403: "authentication",

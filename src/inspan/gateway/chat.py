@@ -79,9 +79,7 @@ class ChatWire:
 
     def read(self, event: Json) -> Reading:
         reasons = [word(choice, "finish_reason") for choice in objects(event.get("choices"))]
-        return Reading(
-            counts=_counts(inner(event, "usage")), final=any(reasons), message=error_message(event)
-        )
+        return Reading(counts=_counts(inner(event, "usage")), final=any(reasons), message=error_message(event))
 
 
 def _after_last_answer(messages: list[Json]) -> list[Json]:

@@ -58,9 +58,7 @@ class Gateway:
         if http.method == "GET" and purpose is None:
             return await _send(reply, 404, wire.error(404, f"Nothing is served at {http.path}."))
         if not self._is_from_the_run(http):
-            return await self._refuse(
-                wire, reply, status=401, message="Invalid API key.", problem="wrong token"
-            )
+            return await self._refuse(wire, reply, status=401, message="Invalid API key.", problem="wrong token")
         if purpose is None:
             message = f"Nothing is served at {http.method} {http.path}."
             problem = f"unexpected request: {http.method} {http.path}"

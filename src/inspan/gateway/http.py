@@ -65,9 +65,7 @@ class HttpServer:
 
     async def open(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: _Connection(self._handle, self._connections), sock=listener
-        )
+        self._server = await loop.create_server(lambda: _Connection(self._handle, self._connections), sock=listener)
 
     async def close(self) -> None:
         """Stops listening, cancels what runs and drops every connection; bounded and idempotent."""
@@ -181,9 +179,7 @@ class _Connection(asyncio.Protocol):
         if self._transport is None or self.task is not None:
             return self.abort()
         head = h11.Response(status_code=status, headers=[("content-length", "0"), ("connection", "close")])
-        self._transport.write(
-            (self._parser.send(head) or b"") + (self._parser.send(h11.EndOfMessage()) or b"")
-        )
+        self._transport.write((self._parser.send(head) or b"") + (self._parser.send(h11.EndOfMessage()) or b""))
         return self.close()
 
     async def _serve(self, request: HttpRequest) -> None:

@@ -54,16 +54,12 @@ class MessagesWire:
 
     def ask(self, body: Json) -> Ask:
         latest = _after_last_answer(objects(body.get("messages")))
-        results = [
-            block for message in latest for block in objects(message.get("content")) if _is_result(block)
-        ]
+        results = [block for message in latest for block in objects(message.get("content")) if _is_result(block)]
         said = [text for message in latest for text in _said(message)]
         return Ask(
             model=word(body, "model"),
             stream=body.get("stream") is True,
-            tools=tuple(
-                function_tool(tool, schema_key="input_schema") for tool in objects(body.get("tools"))
-            ),
+            tools=tuple(function_tool(tool, schema_key="input_schema") for tool in objects(body.get("tools"))),
             newest_text=newest(said, [text for block in results for text in texts(block.get("content"))]),
         )
 
@@ -160,9 +156,7 @@ def _blocks(answer: Answer) -> list[tuple[Json, list[Json]]]:
         thoughts: list[Json] = [{"type": "thinking_delta", "thinking": part} for part in answer.think]
         blocks.append(({"type": "thinking", "thinking": "", "signature": ""}, [*thoughts, signature]))
     if answer.say:
-        blocks.append(
-            ({"type": "text", "text": ""}, [{"type": "text_delta", "text": part} for part in answer.say])
-        )
+        blocks.append(({"type": "text", "text": ""}, [{"type": "text_delta", "text": part} for part in answer.say]))
     return blocks + [_tool_block(use) for use in answer.tools]
 
 

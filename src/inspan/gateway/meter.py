@@ -74,18 +74,14 @@ class Meter:
         decoded = _decoded(payload)
         if decoded is None:
             failed = self.status is not None and self.status >= 400
-            self.message = (
-                self.message or (payload.decode("utf-8", "replace") if failed else "")[:_MESSAGE_LENGTH]
-            )
+            self.message = self.message or (payload.decode("utf-8", "replace") if failed else "")[:_MESSAGE_LENGTH]
             return
         self.events_read += 1
         reading = self._wire.read(decoded)
         self._counts.update(reading.counts)
         self.is_whole = self.is_whole or reading.final
         self.message = self.message or reading.message[:_MESSAGE_LENGTH]
-        self._body_resets_at = self._body_resets_at or reset_in_error(
-            inner(decoded, "error"), now=self._clock()
-        )
+        self._body_resets_at = self._body_resets_at or reset_in_error(inner(decoded, "error"), now=self._clock())
 
 
 def _decoded(payload: bytes) -> Json | None:

@@ -63,8 +63,7 @@ class ResponsesWire:
             tail = after if is_words else tail + before + after
         tail.append({"type": "response.completed", "response": response})
         encoded = [
-            event({**item, "sequence_number": number}, name=item["type"])
-            for number, item in enumerate(head + tail)
+            event({**item, "sequence_number": number}, name=item["type"]) for number, item in enumerate(head + tail)
         ]
         return Stream(head=tuple(encoded[: len(head)]), tail=tuple(encoded[len(head) :]))
 
@@ -123,9 +122,7 @@ def _items(answer: Answer) -> list[Json]:
     if answer.think:
         summary = [{"type": "summary_text", "text": "".join(answer.think)}]
         # With no content of its own a reasoning item is dropped from the next request unless this is set.
-        items.append(
-            {"id": fresh_id("rs_"), "type": "reasoning", "summary": summary, "encrypted_content": "c2NyaXB0"}
-        )
+        items.append({"id": fresh_id("rs_"), "type": "reasoning", "summary": summary, "encrypted_content": "c2NyaXB0"})
     if answer.say:
         content: list[Json] = [{"type": "output_text", "text": "".join(answer.say), "annotations": []}]
         message: Json = {"type": "message", "role": "assistant", "status": "completed", "content": content}
@@ -164,9 +161,7 @@ def _reasoning_events(item: Json, place: Json, answer: Answer) -> _Parts:
     where = {**place, "summary_index": 0}
     part = item["summary"][0]
     added = {"type": "response.reasoning_summary_part.added", **where, "part": {**part, "text": ""}}
-    deltas = [
-        {"type": "response.reasoning_summary_text.delta", **where, "delta": text} for text in answer.think
-    ]
+    deltas = [{"type": "response.reasoning_summary_text.delta", **where, "delta": text} for text in answer.think]
     text_done = {"type": "response.reasoning_summary_text.done", **where, "text": part["text"]}
     part_done = {"type": "response.reasoning_summary_part.done", **where, "part": part}
     return [added], deltas, [text_done, part_done]

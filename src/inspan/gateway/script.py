@@ -56,9 +56,7 @@ class ScriptUpstream:
             return await _send(reply, 200, _SIDE_ANSWERS[request.purpose])
         step = self._next_step()
         if step is None:
-            return await self._refuse(
-                wire, reply, f"A request came after the last call: {_shown(request.ask)}."
-            )
+            return await self._refuse(wire, reply, f"A request came after the last call: {_shown(request.ask)}.")
         number, call = step
         tool = self._tool(call, request.ask)
         objection = _objection(call, request.ask, tool=tool)
@@ -89,9 +87,7 @@ class ScriptUpstream:
         if self._index == len(self._steps) or self._steps[self._index].repeat == ALWAYS:
             return ""
         times, total = self._steps[self._index].repeat, len(self._steps)
-        asked = (
-            f"asked for {self._times_played} of {times} times" if self._times_played else "never asked for"
-        )
+        asked = f"asked for {self._times_played} of {times} times" if self._times_played else "never asked for"
         return f"Call {self._index + 1} of {total} was {asked}."
 
 

@@ -14,7 +14,7 @@ class _Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_fiel
     """Common spelling of all events: a `kind`, then the fields that are not empty."""
 
 
-class RunStarted(_Event, kw_only=True, tag="run_started"):
+class RunStarted(_Event, frozen=True, kw_only=True, tag="run_started"):
     """The first record of every log; `schema` is the version of everything after it."""
 
     schema: int
@@ -34,7 +34,7 @@ class RunStarted(_Event, kw_only=True, tag="run_started"):
     inspan: str
 
 
-class ThreadStarted(_Event, kw_only=True, tag="thread_started"):
+class ThreadStarted(_Event, frozen=True, kw_only=True, tag="thread_started"):
     """The agent opened its conversation; `session_id` is what resumes it."""
 
     session_id: str
@@ -43,18 +43,18 @@ class ThreadStarted(_Event, kw_only=True, tag="thread_started"):
     agent_version: str = ""
 
 
-class TurnStarted(_Event, kw_only=True, tag="turn_started"):
+class TurnStarted(_Event, frozen=True, kw_only=True, tag="turn_started"):
     """The agent began to work on a prompt."""
 
 
-class TurnCompleted(_Event, kw_only=True, tag="turn_completed"):
+class TurnCompleted(_Event, frozen=True, kw_only=True, tag="turn_completed"):
     """The agent says that it finished a turn. Its numbers are of this turn alone."""
 
     usage: Usage | None = None
     cost_usd: float | None = None
 
 
-class TurnFailed(_Event, kw_only=True, tag="turn_failed"):
+class TurnFailed(_Event, frozen=True, kw_only=True, tag="turn_failed"):
     """The agent says that a turn failed, and how."""
 
     failure: FailureKind
@@ -62,28 +62,28 @@ class TurnFailed(_Event, kw_only=True, tag="turn_failed"):
     status: int | None = None
 
 
-class TextSaid(_Event, kw_only=True, tag="text_said"):
+class TextSaid(_Event, frozen=True, kw_only=True, tag="text_said"):
     """A whole message or block of text of the assistant."""
 
     text: str
     parent: str = ""
 
 
-class TextDelta(_Event, kw_only=True, tag="text_delta"):
+class TextDelta(_Event, frozen=True, kw_only=True, tag="text_delta"):
     """A piece of a text block as it arrives; the whole block follows as `text_said`."""
 
     block: str
     text: str
 
 
-class ReasoningSaid(_Event, kw_only=True, tag="reasoning_said"):
+class ReasoningSaid(_Event, frozen=True, kw_only=True, tag="reasoning_said"):
     """What the agent shows of its thinking."""
 
     text: str
     parent: str = ""
 
 
-class ToolStarted(_Event, kw_only=True, tag="tool_started"):
+class ToolStarted(_Event, frozen=True, kw_only=True, tag="tool_started"):
     """The agent began a tool call."""
 
     id: str
@@ -92,7 +92,7 @@ class ToolStarted(_Event, kw_only=True, tag="tool_started"):
     parent: str = ""
 
 
-class ToolCompleted(_Event, kw_only=True, tag="tool_completed"):
+class ToolCompleted(_Event, frozen=True, kw_only=True, tag="tool_completed"):
     """A tool call came back."""
 
     id: str
@@ -100,7 +100,7 @@ class ToolCompleted(_Event, kw_only=True, tag="tool_completed"):
     output: str = ""
 
 
-class ToolFailed(_Event, kw_only=True, tag="tool_failed"):
+class ToolFailed(_Event, frozen=True, kw_only=True, tag="tool_failed"):
     """A tool call came back as an error; `denied` when it was not allowed to run."""
 
     id: str
@@ -109,7 +109,7 @@ class ToolFailed(_Event, kw_only=True, tag="tool_failed"):
     denied: bool = False
 
 
-class CommandExecuted(_Event, kw_only=True, tag="command_executed"):
+class CommandExecuted(_Event, frozen=True, kw_only=True, tag="command_executed"):
     """A shell command ran to its end; its output is in the tool call of the same id."""
 
     id: str
@@ -117,7 +117,7 @@ class CommandExecuted(_Event, kw_only=True, tag="command_executed"):
     exit_code: int | None = None
 
 
-class FileChanged(_Event, kw_only=True, tag="file_changed"):
+class FileChanged(_Event, frozen=True, kw_only=True, tag="file_changed"):
     """A tool changed a file."""
 
     path: str
@@ -132,13 +132,13 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: Literal["pending", "active", "done"] = "pending"
 
 
-class PlanChanged(_Event, kw_only=True, tag="plan_changed"):
+class PlanChanged(_Event, frozen=True, kw_only=True, tag="plan_changed"):
     """The agent rewrote its plan."""
 
     steps: list[PlanStep]
 
 
-class PermissionAsked(_Event, kw_only=True, tag="permission_asked"):
+class PermissionAsked(_Event, frozen=True, kw_only=True, tag="permission_asked"):
     """The agent wants a yes or no before it acts."""
 
     id: str
@@ -146,7 +146,7 @@ class PermissionAsked(_Event, kw_only=True, tag="permission_asked"):
     input: Any = None
 
 
-class PermissionAnswered(_Event, kw_only=True, tag="permission_answered"):
+class PermissionAnswered(_Event, frozen=True, kw_only=True, tag="permission_answered"):
     """A permission was given or refused, and by whom."""
 
     id: str
@@ -155,14 +155,14 @@ class PermissionAnswered(_Event, kw_only=True, tag="permission_answered"):
     reason: str = ""
 
 
-class UsageReported(_Event, kw_only=True, tag="usage_reported"):
+class UsageReported(_Event, frozen=True, kw_only=True, tag="usage_reported"):
     """Tokens so far in this run, as the agent reports them."""
 
     usage: Usage
     cost_usd: float | None = None
 
 
-class ModelCallEnded(_Event, kw_only=True, tag="model_call_ended"):
+class ModelCallEnded(_Event, frozen=True, kw_only=True, tag="model_call_ended"):
     """One call that the agent made to its model, as the gateway saw it."""
 
     call: int
@@ -176,34 +176,34 @@ class ModelCallEnded(_Event, kw_only=True, tag="model_call_ended"):
     resets_at: float | None = None
 
 
-class RateLimited(_Event, kw_only=True, tag="rate_limited"):
+class RateLimited(_Event, frozen=True, kw_only=True, tag="rate_limited"):
     """The provider said to wait; `resets_at` is seconds since 1970 where it said until when."""
 
     message: str = ""
     resets_at: float | None = None
 
 
-class ErrorReported(_Event, kw_only=True, tag="error_reported"):
+class ErrorReported(_Event, frozen=True, kw_only=True, tag="error_reported"):
     """Something went wrong that does not by itself end the run."""
 
     message: str
 
 
-class Unrecognized(_Event, kw_only=True, tag="unrecognized"):
+class Unrecognized(_Event, frozen=True, kw_only=True, tag="unrecognized"):
     """A frame that the dialect does not know, kept as it came."""
 
     raw: str
     note: str = ""
 
 
-class EndingBegan(_Event, kw_only=True, tag="ending_began"):
+class EndingBegan(_Event, frozen=True, kw_only=True, tag="ending_began"):
     """inspan began to end the run, for this reason."""
 
     reason: Reason
     message: str = ""
 
 
-class RunEnded(_Event, kw_only=True, tag="run_ended"):
+class RunEnded(_Event, frozen=True, kw_only=True, tag="run_ended"):
     """The last record of every log."""
 
     outcome: Outcome

@@ -48,7 +48,12 @@ _decode_line = msgspec.json.Decoder(_Line).decode
 def record_line(number: int, at: float, body: bytes) -> bytes:
     """The line that stores an encoded event: its number, its time and a checksum over all three."""
     head = b"%d %.3f " % (number, at)
-    return b'{"n":%d,"t":%.3f,"crc":"%08x","event":%b}\n' % (number, at, zlib.crc32(body, zlib.crc32(head)), body)
+    return b'{"n":%d,"t":%.3f,"crc":"%08x","event":%b}\n' % (
+        number,
+        at,
+        zlib.crc32(body, zlib.crc32(head)),
+        body,
+    )
 
 
 def body_of(line: bytes) -> tuple[int, float, bytes]:

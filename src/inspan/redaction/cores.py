@@ -11,8 +11,7 @@ WIDTH = 8
 _POSITIONS = 64
 # Bytes by how often they occur in the JSON lines of agents and in source code, the commonest first.
 _COMMON = (
-    b" e\"tnsoairldc:,upm\\_f-hg0b.1y2k{}5()4'6vw9387=x/"
-    b"\nE\xe2TI\x80\x94[]RAOSC#NPMDLqjFB>UWH*KGzV<Z\x96Y+`%|X@Q;J"
+    b" e\"tnsoairldc:,upm\\_f-hg0b.1y2k{}5()4'6vw9387=x/\nE\xe2TI\x80\x94[]RAOSC#NPMDLqjFB>UWH*KGzV<Z\x96Y+`%|X@Q;J"
 )
 _RARITY = bytes(_COMMON.find(byte) if byte in _COMMON else len(_COMMON) for byte in range(256))
 
@@ -32,9 +31,7 @@ def choose(patterns: Sequence[bytes]) -> dict[bytes, bytes]:
     return chosen
 
 
-def users(
-    patterns: Iterable[bytes], cores: Mapping[bytes, bytes], *, width: int
-) -> dict[bytes, list[tuple[int, int]]]:
+def users(patterns: Iterable[bytes], cores: Mapping[bytes, bytes], *, width: int) -> dict[bytes, list[tuple[int, int]]]:
     """Which patterns to check at a hit of each core, with the cores cut to a width."""
     found: dict[bytes, list[tuple[int, int]]] = {}
     for index, pattern in enumerate(patterns):

@@ -77,9 +77,7 @@ def _screened(scan: Finder, needles: Sequence[bytes]) -> Finder:
 
 def _screen(needles: Sequence[bytes]) -> Finder:
     padded = [*needles, *_PADDING][:_SCREEN_NEEDLES]
-    built = BytesAhoCorasick(
-        padded, matchkind=MatchKind.LeftmostFirst, implementation=Implementation.ContiguousNFA
-    )
+    built = BytesAhoCorasick(padded, matchkind=MatchKind.LeftmostFirst, implementation=Implementation.ContiguousNFA)
     return built.find_matches_as_indexes
 
 

@@ -13,7 +13,17 @@ def _wrap(argv: tuple[str, ...], box: Box) -> tuple[str, ...]:
     # As root without its own user namespace and with capabilities, a remount leads straight out of the box.
     user = _BOXED_ID if box.root else str(os.getuid())
     group = _BOXED_ID if box.root else str(os.getgid())
-    held = ["--unshare-user", "--uid", user, "--gid", group, "--cap-drop", "ALL", "--unshare-pid", "--die-with-parent"]
+    held = [
+        "--unshare-user",
+        "--uid",
+        user,
+        "--gid",
+        group,
+        "--cap-drop",
+        "ALL",
+        "--unshare-pid",
+        "--die-with-parent",
+    ]
     machine = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
     hidden = [word for path in box.hidden if os.path.isdir(path) for word in ("--tmpfs", path)]
     readable = [word for path in box.readable for word in ("--ro-bind", path, path)]

@@ -30,7 +30,17 @@ class Containment:
 
 
 def _bwrap(argv: tuple[str, ...], box: Box) -> tuple[str, ...]:
-    held = ("--unshare-pid", "--die-with-parent", "--dev-bind", "/", "/", "--proc", "/proc", "--chdir", box.cwd)
+    held = (
+        "--unshare-pid",
+        "--die-with-parent",
+        "--dev-bind",
+        "/",
+        "/",
+        "--proc",
+        "/proc",
+        "--chdir",
+        box.cwd,
+    )
     return (bwrap(), *held, "--", *argv)
 
 

@@ -70,7 +70,8 @@ def take_lock(folder: RunFolder) -> int:
     except OSError as error:
         os.close(fd)
         raise RunBusy(
-            f"Run {folder.run_id} has a writer already.", next_step=f"Follow it with `inspan logs -f {folder.run_id}`."
+            f"Run {folder.run_id} has a writer already.",
+            next_step=f"Follow it with `inspan logs -f {folder.run_id}`.",
         ) from error
     return fd
 

@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -77,7 +77,7 @@ def _select(state: str, clause: str, values: tuple[Any, ...]) -> list[Row]:
 
 
 @contextmanager
-def _open(state: str) -> Iterator[sqlite3.Connection]:
+def _open(state: str) -> Generator[sqlite3.Connection]:
     path = os.path.join(private_folder(state), "index.db")
     try:
         database = sqlite3.connect(path, timeout=10.0)
@@ -96,16 +96,13 @@ def _open(state: str) -> Iterator[sqlite3.Connection]:
 def _create(database: sqlite3.Connection) -> None:
     database.execute("PRAGMA journal_mode = WAL")
     with database:
-        database.execute("DROP TABLE IF EXISTS run") if _stale(database) else None
+        database.execute("DROP TABLE IF EXISTS run")
         database.execute(_TABLE)
         database.execute(f"PRAGMA user_version = {_VERSION}")
 
 
-def _stale(database: sqlite3.Connection) -> bool:
-    return database.execute("PRAGMA user_version").fetchone()[0] not in (0, _VERSION)
-
-
 def _broken(path: str, error: sqlite3.Error) -> StateUnusable:
     return StateUnusable(
-        f"The index {path} cannot be used: {error}.", next_step="`inspan reindex` rebuilds it from the runs' logs."
+        f"The index {path} cannot be used: {error}.",
+        next_step="`inspan reindex` rebuilds it from the runs' logs.",
     )

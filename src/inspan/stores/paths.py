@@ -48,7 +48,8 @@ def private_folder(path: str) -> str:
         raise unusable(path, error) from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise StateUnusable(
-            f"The folder {path} is not a folder of yours.", next_step="Remove it, or point XDG_RUNTIME_DIR elsewhere."
+            f"The folder {path} is not a folder of yours.",
+            next_step="Remove it, or point XDG_RUNTIME_DIR elsewhere.",
         )
     return path
 

@@ -4,7 +4,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 _HANGUP, _INTERRUPT, _QUIT, _PIPE, _TERMINATE = 1, 2, 3, 13, 15
 _DEFAULTS = (_HANGUP, _INTERRUPT, _QUIT, _PIPE, _TERMINATE)
@@ -23,7 +23,7 @@ class Spawned:
         self.life = life
 
 
-def spawn(argv: "Sequence[str]", env: "Mapping[str, str]", *, stdin: bytes, life_line: bool) -> Spawned:
+def spawn(argv: "list[str]", env: "Mapping[str, str]", *, stdin: bytes, life_line: bool) -> Spawned:
     """Starts `argv` in a session of its own; all of its stdin lies ready in memory. Raises `OSError`."""
     stdout, stdout_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     stderr, stderr_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)

@@ -3,8 +3,10 @@
 import os
 import re
 import sys
+from typing import Any
 
 import click
+import msgspec
 
 from inspan.cli.console import Console
 from inspan.cli.exit_codes import of_run
@@ -15,7 +17,7 @@ from inspan.errors import BadInput
 from inspan.folds.summary import Summary
 from inspan.protocol.events import RunEnded
 from inspan.protocol.limits import Limits
-from inspan.protocol.task import Task
+from inspan.protocol.task import Profile, Task
 from inspan.protocol.wire import Record
 from inspan.stores.folder import RunFolder
 
@@ -36,9 +38,27 @@ class _Duration(click.ParamType[float | None]):
         return float(match[1]) * _UNITS[match[2]]
 
 
-def _timeout(name: str, default: float | None, text: str) -> "click.decorators.FC":  # pyright: ignore[reportPrivateImportUsage]
-    shown = "off" if default is None else f"{default:g}s"
-    return click.option(name, type=_Duration(), default=default, help=f"{text} [default: {shown}]")  # pyright: ignore[reportReturnType]
+class _Given(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of one call, as click collects them."""
+
+    prompt: str
+    agent: str
+    cwd: str
+    model: str
+    model_from: str
+    sandbox: str
+    profile: Profile | None
+    timeout: float | None
+    start_timeout: float | None
+    idle_timeout: float | None
+    stall_timeout: float | None
+    project: str
+    task: str
+    env: tuple[str, ...]
+    partial: bool
+    detach: bool
+    as_json: bool
+    quiet: bool
 
 
 @click.command()
@@ -49,10 +69,12 @@ def _timeout(name: str, default: float | None, text: str) -> "click.decorators.F
 @click.option("--model-from", default="", metavar="script:FILE", help="Answer the model calls from a scenario file.")
 @click.option("--sandbox", default="", help="none or bwrap. [default: none; bwrap where the agent needs it as root]")
 @click.option("--profile", type=click.Choice(["user", "clean"]), help="Whose settings. [default: user; clean under CI]")
-@_timeout("--timeout", 600.0, "Longest the whole run may take.")
-@_timeout("--start-timeout", 60.0, "Longest until the first event.")
-@_timeout("--idle-timeout", None, "Longest without any output.")
-@_timeout("--stall-timeout", 120.0, "Longest silence of a model call.")
+@click.option("--timeout", type=_Duration(), default=600.0, help="Longest the whole run may take. [default: 600s]")
+@click.option("--start-timeout", type=_Duration(), default=60.0, help="Longest until the first event. [default: 60s]")
+@click.option("--idle-timeout", type=_Duration(), default=None, help="Longest without any output. [default: off]")
+@click.option(
+    "--stall-timeout", type=_Duration(), default=120.0, help="Longest silence of a model call. [default: 120s]"
+)
 @click.option("--project", default="", help="Project name. [default: from the git repository]")
 @click.option("--task", default="default", help="Task name.", show_default=True)
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable for the agent; repeatable.")
@@ -60,58 +82,43 @@ def _timeout(name: str, default: float | None, text: str) -> "click.decorators.F
 @click.option("-d", "--detach", is_flag=True, help="Print the run id and leave.")
 @click.option("--json", "as_json", is_flag=True, help="Print every event as a line of JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the answer.")
-def command(
-    prompt: str,
-    agent: str,
-    cwd: str,
-    model: str,
-    model_from: str,
-    sandbox: str,
-    profile: str | None,
-    timeout: float | None,
-    start_timeout: float | None,
-    idle_timeout: float | None,
-    stall_timeout: float | None,
-    project: str,
-    task: str,
-    env: tuple[str, ...],
-    partial: bool,
-    detach: bool,
-    as_json: bool,
-    quiet: bool,
-) -> int:
+def command(**options: Any) -> int:
     """Run a task with an agent, and follow it. PROMPT of - reads it from stdin.
 
     The run belongs to a supervisor of its own: closing this command does not end it, Ctrl-C does.
     """
-    wanted = Task(
-        prompt=sys.stdin.read() if prompt == "-" else prompt,
-        cwd=os.path.realpath(cwd),
-        agent=agent,
-        model=model,
-        model_from=_absolute(model_from),
-        sandbox=sandbox,
-        profile="clean" if (profile or ("clean" if os.environ.get("CI") else "user")) == "clean" else "user",
-        project=project,
-        task=task,
-        env=dict(_pair(each) for each in env),
-        partial=partial,
-        limits=Limits(
-            timeout_s=timeout,
-            start_timeout_s=start_timeout,
-            idle_timeout_s=idle_timeout,
-            stall_timeout_s=stall_timeout,
-        ),
-    )
-    prepared = prepare(wanted)
+    given = _Given(**options)
+    prepared = prepare(_task(given))
     start(prepared)
-    if detach:
+    if given.detach:
         click.echo(prepared.plan.run_id)
         return 0
     stop_on_signals(prepared.folder)
-    if as_json:
+    if given.as_json:
         return of_run(watch(prepared.plan.state, prepared.folder, show=print_record))
-    return _follow_as_text(prepared.plan.state, prepared.folder, quiet=quiet)
+    return _follow_as_text(prepared.plan.state, prepared.folder, quiet=given.quiet)
+
+
+def _task(given: _Given) -> Task:
+    return Task(
+        prompt=sys.stdin.read() if given.prompt == "-" else given.prompt,
+        cwd=os.path.realpath(given.cwd),
+        agent=given.agent,
+        model=given.model,
+        model_from=_absolute(given.model_from),
+        sandbox=given.sandbox,
+        profile=given.profile or ("clean" if os.environ.get("CI") else "user"),
+        project=given.project,
+        task=given.task,
+        env=dict(_pair(each) for each in given.env),
+        partial=given.partial,
+        limits=Limits(
+            timeout_s=given.timeout,
+            start_timeout_s=given.start_timeout,
+            idle_timeout_s=given.idle_timeout,
+            stall_timeout_s=given.stall_timeout,
+        ),
+    )
 
 
 def _follow_as_text(state: str, folder: RunFolder, *, quiet: bool) -> int:
@@ -119,7 +126,7 @@ def _follow_as_text(state: str, folder: RunFolder, *, quiet: bool) -> int:
 
     def show(record: Record) -> None:
         summary.add(record.event)
-        if not quiet or isinstance(record.event, RunEnded) and record.event.outcome != "completed":
+        if not quiet or (isinstance(record.event, RunEnded) and record.event.outcome != "completed"):
             console.show(record.event)
 
     ended = watch(state, folder, show=show)

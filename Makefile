@@ -1,0 +1,62 @@
+# Each target sets up what it needs: a .venv with plain python3, uv inside it where it can be had.
+PYTHON ?= python3
+BIN := .venv/bin
+NEWEST := pyproject.toml requirements/core.txt requirements/test.txt
+
+.PHONY: demo test check bench lock programs clean
+
+demo: .venv/.core
+	@$(BIN)/inspan demo
+
+test: .venv/.test programs
+	$(BIN)/python -m pytest $(ARGS)
+
+check: .venv/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: .venv/.test programs
+	$(BIN)/python -m bench.run $(ARGS)
+
+# System programs that tests use: installed where it may be done, else their tests are skipped by name.
+programs:
+	@command -v bwrap >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && { apt-get install -y -q bubblewrap >/dev/null 2>&1 \
+	    || { apt-get update -q >/dev/null 2>&1 && apt-get install -y -q bubblewrap >/dev/null; }; }; } \
+	  || echo "bubblewrap is not installed and cannot be: its tests will be skipped by name"
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "inspan needs Python 3.11 or newer; this is $$($(PYTHON) --version). Try: make PYTHON=python3.12"; exit 2; }
+	$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv || echo "uv cannot be had: pip does the work"
+
+.venv/.core: .venv/bin/python $(NEWEST)
+	@$(call INSTALL,requirements/core.txt)
+	@touch $@
+
+.venv/.test: .venv/bin/python $(NEWEST)
+	@$(call INSTALL,requirements/test.txt)
+	@touch $@ .venv/.core
+
+define INSTALL
+echo "setting up .venv from $(1)"; \
+if [ -x $(BIN)/uv ]; then \
+  $(BIN)/uv pip install --quiet --python $(BIN)/python -r $(1) && \
+  $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -e .; \
+else \
+  $(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(1) && \
+  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .; \
+fi
+endef
+
+# Writes the pinned requirements anew; they name no index.
+lock: .venv/bin/python
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --no-annotate pyproject.toml -o requirements/core.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --no-annotate pyproject.toml --all-extras --group test --group check -o requirements/test.txt
+
+clean:
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

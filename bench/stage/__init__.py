@@ -1,0 +1,1 @@
+"""What every bench stands on: private folders, recorded frames, fake agents, and the counting of CPU time."""

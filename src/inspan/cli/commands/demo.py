@@ -1,0 +1,140 @@
+"""Watch a real agent fix a failing test, on a scripted model: no key, no account."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from inspan.cli.console import Console
+from inspan.cli.exit_codes import FAILED, of_run
+from inspan.cli.following import stop_on_signals, watch
+from inspan.cli.output import styled, wants_colour
+from inspan.contracts.driver import Driver
+from inspan.engine.install import install
+from inspan.engine.plan import prepare
+from inspan.engine.program import locate
+from inspan.engine.registry import built_in, demonstrator, driver
+from inspan.engine.supervisor import start
+from inspan.errors import AgentMissing, AgentUnusable
+from inspan.protocol.task import Task
+
+_SCENARIO = Path(__file__).parent.parent / "demo.toml"
+_FILES = {
+    "basket.py": '"""Prices in a basket."""\n\n\ndef total(first: int, second: int) -> int:\n    return first - second\n',
+    "test_basket.py": (
+        "import unittest\n\nfrom basket import total\n\n\nclass Basket(unittest.TestCase):\n"
+        "    def test_total_adds_prices(self) -> None:\n        self.assertEqual(total(2, 3), 5)\n"
+    ),
+}
+_TESTS_S = 60.0
+
+
+@click.command()
+@click.option("-a", "--agent", default="", help="Which agent does the work. [default: one that needs no Node]")
+@click.option("--keep", is_flag=True, help="Keep the little repository afterwards.")
+def command(agent: str, keep: bool) -> int:
+    """Watch a real agent fix a failing test, on a scripted model: no key, no account, nothing to pay.
+
+    The agent, its tools and its edits are real; only the model's answers come from a file.
+    """
+    chosen = _usable(driver(agent) if agent else demonstrator())
+    folder = Path(tempfile.mkdtemp(prefix="inspan-demo-"))
+    try:
+        return _show(chosen, folder)
+    finally:
+        if keep:
+            click.echo(f"kept: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _usable(wanted: Driver) -> Driver:
+    """The wanted agent, installed if need be; else the built-in one, and the screen says so."""
+    try:
+        try:
+            locate(wanted)
+        except AgentMissing:
+            _head(f"installing {wanted.title} {wanted.install.version} from its wheel (once)")
+            install(wanted)
+        return wanted
+    except AgentUnusable as error:
+        click.echo(f"{error}\n", err=True)
+        _head(f"{wanted.title} cannot be had here: this is the BUILT-IN SCRIPTED AGENT, not {wanted.title}")
+        return built_in()
+
+
+def _show(agent: Driver, folder: Path) -> int:
+    _make_repository(folder)
+    _head("a small repository with a failing test")
+    red = _run_tests(folder)
+    _head(f"{agent.title} at work (real program, SCRIPTED model: {_SCENARIO.name})")
+    task = Task(
+        prompt="The tests fail. Find out why and fix it.",
+        cwd=str(folder.resolve()),
+        agent=agent.name,
+        profile="clean",
+        model_from=f"script:{_SCENARIO}",
+        project="demo",
+        # A test, an edit of the same length and a test within one second: a cached .pyc would hide the edit.
+        env={"PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    prepared = prepare(task)
+    start(prepared)
+    stop_on_signals(prepared.folder)
+    console = Console(sys.stdout)
+    ended = watch(prepared.plan.state, prepared.folder, show=lambda record: console.show(record.event))
+    _head("what it changed")
+    _git(folder, "--no-pager", "diff", "--stat", "-p", show=True)
+    _head("the tests again")
+    green = _run_tests(folder)
+    _head("red → green" if red and not green else "the demo did NOT end as it should")
+    _say_where(prepared.plan.run_id, prepared.folder.path)
+    return of_run(ended) or (0 if red and not green else FAILED)
+
+
+def _say_where(run_id: str, path: str) -> None:
+    click.echo("cost: nothing was paid; tokens are the scenario's numbers")
+    click.echo(f"run folder: {path}")
+    click.echo(f"next: inspan show {run_id}   ·   inspan events {run_id}   ·   inspan doctor")
+
+
+def _make_repository(folder: Path) -> None:
+    for name, text in _FILES.items():
+        (folder / name).write_text(text)
+    (folder / ".gitignore").write_text("__pycache__/\n")
+    _git(folder, "init", "-q")
+    _git(folder, "add", ".")
+    _git(folder, "-c", "user.name=demo", "-c", "user.email=demo@localhost", "commit", "-q", "-m", "A basket")
+
+
+def _git(folder: Path, *arguments: str, show: bool = False) -> None:
+    try:
+        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        click.echo("(git is not installed: no diff)", err=True)
+        return
+    if show:
+        click.echo(done.stdout, nl=False)
+
+
+def _run_tests(folder: Path) -> int:
+    """Runs the little repository's tests and prints the last lines; gives their exit code."""
+    done = subprocess.run(
+        [sys.executable, "-m", "unittest"],
+        cwd=folder,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=_TESTS_S,
+        check=False,
+    )
+    click.echo("\n".join(done.stderr.strip().splitlines()[-4:]))
+    return done.returncode
+
+
+def _head(text: str) -> None:
+    click.echo("\n" + styled(f"── {text}", "bold", colour=wants_colour(sys.stdout)))

@@ -1,0 +1,138 @@
+"""A small agent of our own, run as a script: prompt on stdin, Chat Completions at BASE_URL, event lines on stdout.
+
+It is for demonstrations where no vendor's agent can be had, and for tests. Its lines are our own events, as JSON.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+_CALL_S = 3600.0
+_COMMAND_S = 600.0
+_MOST_CALLS = 50
+
+
+def _tool(name: str, *fields: str) -> dict[str, Any]:
+    properties = {field: {"type": "string"} for field in fields}
+    return {
+        "type": "function",
+        "function": {
+            "name": name,
+            "parameters": {"type": "object", "properties": properties, "required": list(fields)},
+        },
+    }
+
+
+_TOOLS = [
+    _tool("bash", "command"),
+    _tool("write_file", "path", "content"),
+    _tool("edit_file", "path", "old", "new"),
+]
+
+
+def main() -> int:
+    tell(kind="thread_started", session_id=os.environ["JRUN_ID"], model="scripted")
+    tell(kind="turn_started")
+    messages: list[dict[str, Any]] = [{"role": "user", "content": sys.stdin.read()}]
+    used = {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0, "reasoning": 0}
+    for _ in range(_MOST_CALLS):
+        try:
+            answer = ask(messages)
+        except OSError as error:
+            tell(kind="turn_failed", failure="network", message=str(error), status=getattr(error, "code", None))
+            return 1
+        count(used, answer.get("usage", {}))
+        message = answer["choices"][0]["message"]
+        messages.append(message)
+        if message.get("content"):
+            tell(kind="text_said", text=message["content"])
+        calls: list[dict[str, Any]] = message.get("tool_calls") or []
+        if not calls:
+            tell(kind="turn_completed", usage=used)
+            return 0
+        messages += [use(call) for call in calls]
+    tell(kind="turn_failed", failure="max_turns", message=f"more than {_MOST_CALLS} model calls")
+    return 1
+
+
+def tell(**event: Any) -> None:
+    sys.stdout.write(json.dumps(event) + "\n")
+    sys.stdout.flush()
+
+
+def ask(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    body = json.dumps({"model": os.environ.get("MODEL", "scripted"), "messages": messages, "tools": _TOOLS})
+    request = urllib.request.Request(
+        os.environ["BASE_URL"] + "/v1/chat/completions",
+        body.encode(),
+        {"content-type": "application/json", "authorization": "Bearer " + os.environ["INSPAN_RUN_TOKEN"]},
+    )
+    # Never through a proxy: the endpoint is on loopback.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(request, timeout=_CALL_S) as response:
+        return json.load(response)
+
+
+def count(used: dict[str, int], usage: dict[str, Any]) -> None:
+    details: dict[str, Any] = usage.get("prompt_tokens_details") or {}
+    cached = int(details.get("cached_tokens") or 0)
+    used["input"] += int(usage.get("prompt_tokens") or 0) - cached
+    used["cache_read"] += cached
+    used["output"] += int(usage.get("completion_tokens") or 0)
+
+
+def use(call: dict[str, Any]) -> dict[str, Any]:
+    """Runs one tool call, tells of it, and gives the message that answers it."""
+    name, arguments = call["function"]["name"], json.loads(call["function"]["arguments"])
+    tell(kind="tool_started", id=call["id"], name=name, input=arguments)
+    try:
+        output, events = _USES[name](call["id"], **arguments)
+        tell(kind="tool_completed", id=call["id"], name=name, output=output)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        output, events = str(error), []
+        tell(kind="tool_failed", id=call["id"], name=name, output=output)
+    for event in events:
+        tell(**event)
+    return {"role": "tool", "tool_call_id": call["id"], "content": output}
+
+
+def bash(call: str, command: str) -> tuple[str, list[dict[str, Any]]]:
+    done = subprocess.run(
+        ["sh", "-c", command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=_COMMAND_S,
+        check=False,
+    )
+    event = {"kind": "command_executed", "id": call, "command": command, "exit_code": done.returncode}
+    return done.stdout.decode(errors="replace"), [event]
+
+
+def write_file(call: str, path: str, content: str) -> tuple[str, list[dict[str, Any]]]:
+    change = "modified" if os.path.exists(path) else "added"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(content)
+    return "written", [{"kind": "file_changed", "id": call, "path": os.path.abspath(path), "change": change}]
+
+
+def edit_file(call: str, path: str, old: str, new: str) -> tuple[str, list[dict[str, Any]]]:
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    if text.count(old) != 1:
+        raise ValueError(f"{old!r} stands {text.count(old)} times in {path}")
+    return write_file(call, path, text.replace(old, new))
+
+
+_USES: dict[str, Callable[..., tuple[str, list[dict[str, Any]]]]] = {
+    "bash": bash,
+    "write_file": write_file,
+    "edit_file": edit_file,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())
