@@ -5,7 +5,7 @@ What it prints comes from the log and is redacted already; cutting comes after t
 
 import sys
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from inspan.folds.summary import Summary
 from inspan.protocol.events import (
@@ -161,7 +161,7 @@ def cut(text: str) -> str:
 
 def _brief(value: Any) -> str:
     if isinstance(value, dict):
-        known: dict[str, Any] = value
+        known = cast(dict[str, Any], value)
         value = next((known[key] for key in _INPUT_KEYS if key in known), known)
     text = " ".join(str(value).split())
     return text if len(text) <= 160 else text[:159] + "…"

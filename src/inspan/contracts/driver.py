@@ -70,6 +70,16 @@ class Failure:
     words: re.Pattern[str]
 
 
+def failure(kind: FailureKind, words: str) -> Failure:
+    """A failure told by any of these words, in upper or lower case."""
+    return Failure(kind=kind, words=re.compile(words, re.IGNORECASE))
+
+
+def kind_told(failures: tuple[Failure, ...], message: str) -> FailureKind | None:
+    """The first kind of failure whose words stand in the message."""
+    return next((each.kind for each in failures if each.words.search(message)), None)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
     """What this agent really does and reports; shown by `inspan agents`."""

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from inspan.contracts.dialect import NOTHING, Said
-from inspan.contracts.driver import Capabilities, Channel, Driver, Failure, Install, Launch, Place
+from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Launch, Place, failure, kind_told
 from inspan.protocol.commands import Command
 from inspan.protocol.events import (
     CommandExecuted,
@@ -32,23 +32,18 @@ from inspan.protocol.outcome import FailureKind
 from inspan.protocol.task import Task
 from inspan.protocol.usage import Usage
 
-
-def _failure(kind: FailureKind, words: str) -> Failure:
-    return Failure(kind=kind, words=re.compile(words, re.IGNORECASE))
-
-
 FAILURES = (
-    _failure("context_too_long", r"prompt is too long|context (window|length)"),
-    _failure(
+    failure("context_too_long", r"prompt is too long|context (window|length)"),
+    failure(
         "authentication",
         r"not logged in|invalid api key|failed to authenticate|oauth token|please run /login",
     ),
-    _failure("model_not_found", r"issue with the selected model|model_not_found"),
-    _failure("rate_limit", r"\b429\b|rate limit|usage limit|limit reached"),
-    _failure("overloaded", r"overloaded|\b529\b|\b5\d\d\b|server_error"),
-    _failure("invalid_response", r"json|parse|unexpected token|malformed|empty or"),
-    _failure("network", r"connection|timed out|network|socket|fetch failed|econn|stream ended|terminated"),
-    _failure("environment", r"root/sudo|cannot be used|already in use|enoent|eacces|no such file"),
+    failure("model_not_found", r"issue with the selected model|model_not_found"),
+    failure("rate_limit", r"\b429\b|rate limit|usage limit|limit reached"),
+    failure("overloaded", r"overloaded|\b529\b|\b5\d\d\b|server_error"),
+    failure("invalid_response", r"json|parse|unexpected token|malformed|empty or"),
+    failure("network", r"connection|timed out|network|socket|fetch failed|econn|stream ended|terminated"),
+    failure("environment", r"root/sudo|cannot be used|already in use|enoent|eacces|no such file"),
 )
 # The program's own word for an API failure → our kind.
 _ERRORS: dict[str, FailureKind] = {
@@ -314,7 +309,7 @@ class ClaudeDialect:
         if frame.stop_reason == "refusal":
             kind = "refused"
         if not kind or (kind == "overloaded" and frame.api_error_status is None):
-            kind = next((failure.kind for failure in FAILURES if failure.words.search(message)), kind or "unknown")
+            kind = kind_told(FAILURES, message) or kind or "unknown"
         return TurnFailed(failure=kind, message=message, status=frame.api_error_status)
 
 

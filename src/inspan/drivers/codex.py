@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from inspan.contracts.dialect import NOTHING, Said
-from inspan.contracts.driver import Channel, Driver, Failure, Install, Launch, Place
+from inspan.contracts.driver import Channel, Driver, Install, Launch, Place, failure, kind_told
 from inspan.protocol.commands import Command
 from inspan.protocol.events import (
     Change,
@@ -28,26 +28,21 @@ from inspan.protocol.events import (
     TurnStarted,
     Unrecognized,
 )
-from inspan.protocol.outcome import FailureKind
 from inspan.protocol.task import Task
 from inspan.protocol.usage import Usage
 
 _TOKEN = "INSPAN_RUN_TOKEN"
 
 
-def _failure(kind: FailureKind, words: str) -> Failure:
-    return Failure(kind=kind, words=re.compile(words, re.IGNORECASE))
-
-
 FAILURES = (
-    _failure("authentication", r"\b40[13]\b|incorrect api key|missing environment variable|not logged in"),
-    _failure("rate_limit", r"\b429\b|rate limit|usage limit|quota exceeded"),
-    _failure("context_too_long", r"ran out of room|context (window|length)"),
-    _failure("model_not_found", r"\b404\b|model .*(not found|does not exist|not supported)"),
-    _failure("overloaded", r"high demand|at capacity|overloaded|\b5\d\d\b"),
-    _failure("network", r"stream disconnected|error sending request|connection|timed? ?out|reconnecting"),
-    _failure("invalid_response", r"incomplete response|unexpected (end|eof)|failed to parse|expected value"),
-    _failure("environment", r"no such file or directory|permission denied|error loading config"),
+    failure("authentication", r"\b40[13]\b|incorrect api key|missing environment variable|not logged in"),
+    failure("rate_limit", r"\b429\b|rate limit|usage limit|quota exceeded"),
+    failure("context_too_long", r"ran out of room|context (window|length)"),
+    failure("model_not_found", r"\b404\b|model .*(not found|does not exist|not supported)"),
+    failure("overloaded", r"high demand|at capacity|overloaded|\b5\d\d\b"),
+    failure("network", r"stream disconnected|error sending request|connection|timed? ?out|reconnecting"),
+    failure("invalid_response", r"incomplete response|unexpected (end|eof)|failed to parse|expected value"),
+    failure("environment", r"no such file or directory|permission denied|error loading config"),
 )
 
 
@@ -274,8 +269,7 @@ def _updated(frame: _Frame) -> list[Event] | None:
 
 def _turn_failed(frame: _Frame) -> TurnFailed:
     message = frame.error.message if frame.error else frame.message
-    kind = next((failure.kind for failure in FAILURES if failure.words.search(message)), "unknown")
-    return TurnFailed(failure=kind, message=message)
+    return TurnFailed(failure=kind_told(FAILURES, message) or "unknown", message=message)
 
 
 DRIVER = Driver(

@@ -1,4 +1,4 @@
-"""From a task to everything a supervisor needs: checked first, then claimed, so that bad input leaves nothing behind."""
+"""From a task to all that a supervisor needs: checked first, then claimed, so that bad input leaves nothing behind."""
 
 import os
 import shutil

@@ -82,7 +82,7 @@ def _checked_version(driver: Driver, path: str, env: Mapping[str, str]) -> str:
     version = tuple(int(part) for part in match.groups())
     if version < driver.oldest:
         raise AgentTooOld(
-            f"{driver.title} {_dotted(version)} at {path} is older than {_dotted(driver.oldest)}, the oldest that works.",
+            f"{driver.title} {_dotted(version)} at {path} is too old; it takes {_dotted(driver.oldest)}.",
             next_step=f"Upgrade it, or `inspan agents install {driver.name}` for {driver.install.version}.",
         )
     return _dotted(version)

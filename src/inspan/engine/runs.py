@@ -72,7 +72,7 @@ def settle(state: str, folder: RunFolder) -> Summary:
 
 
 def follow(state: str, folder: RunFolder, *, from_number: int = 1) -> Iterator[Record | None]:
-    """Records from a number on, as they come, until the run's last; `None` whenever there was nothing new for a while."""
+    """Records from a number on, as they come, until the run's last; `None` when nothing was new for a while."""
     reader = LogReader(folder.log)
     with FolderWatch(folder.path) as watch:
         while True:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from inspan.contracts.driver import Driver
+from inspan.contracts.driver import Driver, kind_told
 from inspan.folds.summary import Summary
 from inspan.protocol.events import ModelCallEnded
 from inspan.protocol.outcome import FailureKind, Reason
@@ -104,7 +104,7 @@ def _failed_turn(facts: Facts) -> Verdict | None:
 def _bad_exit(facts: Facts) -> Verdict | None:
     if facts.exit_code == 0:
         return None
-    kind = _seen_by_gateway(facts.last_call) or _told_on_stderr(facts) or "crashed"
+    kind = _seen_by_gateway(facts.last_call) or kind_told(facts.driver.failures, facts.stderr) or "crashed"
     how = f"exit code {facts.exit_code}" if facts.signal is None else f"signal {facts.signal}"
     last = facts.stderr.strip().splitlines()
     message = f"{facts.driver.title} ended with {how}{': ' + last[-1] if last else ''}"
@@ -124,10 +124,6 @@ def _seen_by_gateway(call: ModelCallEnded | None) -> FailureKind | None:
     if status >= 500:
         return "overloaded"
     return _KIND_OF_STATUS.get(status) or _KIND_OF_PROBLEM.get(call.problem)
-
-
-def _told_on_stderr(facts: Facts) -> FailureKind | None:
-    return next((failure.kind for failure in facts.driver.failures if failure.words.search(facts.stderr)), None)
 
 
 def _reason(kind: FailureKind) -> Reason:

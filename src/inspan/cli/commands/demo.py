@@ -24,7 +24,7 @@ from inspan.protocol.task import Task
 
 _SCENARIO = Path(__file__).parent.parent / "demo.toml"
 _FILES = {
-    "basket.py": '"""Prices in a basket."""\n\n\ndef total(first: int, second: int) -> int:\n    return first - second\n',
+    "basket.py": '"""Prices."""\n\n\ndef total(first: int, second: int) -> int:\n    return first - second\n',
     "test_basket.py": (
         "import unittest\n\nfrom basket import total\n\n\nclass Basket(unittest.TestCase):\n"
         "    def test_total_adds_prices(self) -> None:\n        self.assertEqual(total(2, 3), 5)\n"

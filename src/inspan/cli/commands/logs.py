@@ -23,7 +23,7 @@ def command(run: str, follow: bool, raw: bool) -> int:
     folder = find(state, run)
     if raw:
         return _print_raw(folder)
-    console = Console(click.get_text_stream("stdout"), lines=None)
+    console = Console(sys.stdout, lines=None)
     if follow:
         return of_run(watch(state, folder, show=lambda record: console.show(record.event)))
     settle(state, folder)

@@ -1,5 +1,7 @@
 """Show what is known of one run."""
 
+import sys
+
 import click
 import msgspec
 
@@ -28,7 +30,7 @@ def command(run: str, as_json: bool) -> None:
             output=summary.text,
         )
         return
-    console = Console(click.get_text_stream("stdout"))
+    console = Console(sys.stdout)
     if summary.started:
         console.show(summary.started)
     click.echo(f"  prompt: {described['task']['prompt']}\n  cwd: {described['task']['cwd']}")
