@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from inspan.protocol.outcome import FailureKind
 from inspan.protocol.task import Task
@@ -13,16 +14,14 @@ from .dialect import Dialect
 Wire = Literal["messages", "responses", "chat"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """The gateway as the agent sees it."""
 
     url: str
     token: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
+class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Where one run happens. `config` is the session's own config folder, empty in the profile `user`."""
 
     program: str
@@ -34,18 +33,16 @@ class Place:
     root: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Launch:
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """What to start: `files` are written into the config folder first, `stdin` is all the agent will read."""
 
     argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
-    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    env: Mapping[str, str] = {}
+    files: Mapping[str, str] = {}
     stdin: bytes = b""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Channel:
+class Channel(msgspec.Struct, frozen=True, kw_only=True):
     """One way into an agent."""
 
     kind: Literal["stream"]
@@ -53,8 +50,7 @@ class Channel:
     dialect: Callable[[Task], Dialect]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Install:
+class Install(msgspec.Struct, frozen=True, kw_only=True):
     """Where the program can be had: a pinned requirement, and the program's path below site-packages."""
 
     requirement: str
@@ -62,8 +58,7 @@ class Install:
     version: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """Words by which an agent's message tells a kind of failure."""
 
     kind: FailureKind
@@ -80,8 +75,7 @@ def kind_told(failures: tuple[Failure, ...], message: str) -> FailureKind | None
     return next((each.kind for each in failures if each.words.search(message)), None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Capabilities:
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What this agent really does and reports; shown by `inspan agents`."""
 
     presets_session_id: bool = False
@@ -92,8 +86,7 @@ class Capabilities:
     root_needs_box: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Driver:
+class Driver(msgspec.Struct, frozen=True, kw_only=True):
     """Everything inspan knows about one agent."""
 
     name: str

@@ -1,11 +1,11 @@
 """A sandbox turns an agent's command line into one that runs in its box."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, kw_only=True)
-class Box:
+class Box(msgspec.Struct, frozen=True, kw_only=True):
     """What the box must know: what may be written, what must not be seen, what must stay readable."""
 
     cwd: str
@@ -15,8 +15,7 @@ class Box:
     root: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sandbox:
+class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     """`wrap` gives the new argv; `missing` a sentence when the box cannot be built here, else an empty string."""
 
     name: str

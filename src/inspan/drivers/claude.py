@@ -31,6 +31,7 @@ from inspan.protocol.events import (
 from inspan.protocol.outcome import FailureKind
 from inspan.protocol.task import Task
 from inspan.protocol.usage import Usage
+from inspan.protocol.wire import UNREADABLE
 
 FAILURES = (
     failure("context_too_long", r"prompt is too long|context (window|length)"),
@@ -210,7 +211,7 @@ class ClaudeDialect:
             decoded = _decode(frame)
             handler = self._frames.get(decoded.type)
             events = handler(decoded) if handler else None
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             return Said([Unrecognized(raw=frame.decode(errors="replace"), note=str(error))])
         if events is None:
             note = f"frame {decoded.type!r} {decoded.subtype}".strip()
@@ -333,7 +334,7 @@ def _executed(block: _Block, given: Any, output: str) -> CommandExecuted:
 def _changed(raw: msgspec.Raw, call: str) -> list[Event]:
     try:
         result = _decode_tool_result(raw)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return []
     if not result.filePath:
         return []

@@ -30,6 +30,7 @@ from inspan.protocol.events import (
 )
 from inspan.protocol.task import Task
 from inspan.protocol.usage import Usage
+from inspan.protocol.wire import UNREADABLE
 
 _TOKEN = "INSPAN_RUN_TOKEN"
 
@@ -246,7 +247,7 @@ class CodexDialect:
     def receive(self, frame: bytes) -> Said:
         try:
             decoded = _decode(frame)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             return Said([Unrecognized(raw=frame.decode(errors="replace"), note=str(error))])
         handler = self._handlers.get(decoded.type)
         events = handler(decoded) if handler else None

@@ -8,6 +8,7 @@ import sys
 def main() -> None:
     with open(int(sys.argv[1]), "rb") as file:
         given = marshal.load(file)
+    _disown({given["lock"], given["listener"]})
     sys.path[:] = given["path"]
     from inspan.transports.spawn import spawn
 
@@ -21,6 +22,15 @@ def main() -> None:
     from inspan.engine.supervisor import supervise
 
     supervise(given["plan"], spawned, problem=problem, lock=given["lock"], listener=given["listener"])
+
+
+def _disown(kept: set[int]) -> None:
+    """Keeps the run's lock and listener from the agent, and closes what the shell that called us left open."""
+    for fd in [int(name) for name in os.listdir("/proc/self/fd")]:
+        if fd in kept:
+            os.set_inheritable(fd, False)
+        elif fd > 2:
+            os.closerange(fd, fd + 1)  # Unlike `close`, silent about the listing's own descriptor.
 
 
 if __name__ == "__main__":

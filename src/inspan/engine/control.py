@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 from collections.abc import Callable
 
 import msgspec
@@ -52,19 +51,6 @@ class ControlServer:
             return {"ok": False, "error": f"not a command: {error}"}
         problem = self._handle(command)
         return {"ok": not problem, "error": problem} if problem else {"ok": True}
-
-
-def send_command(path: str, command: Command) -> bool:
-    """Sends one command to a run; says whether a living run took it."""
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-            client.settimeout(_ANSWER_S)
-            client.connect(path)
-            client.sendall(encode(command) + b"\n")
-            answer = client.makefile("rb").readline()
-    except OSError:
-        return False
-    return bool(answer) and bool(msgspec.json.decode(answer).get("ok"))
 
 
 def _forget(path: str) -> None:

@@ -6,7 +6,6 @@ import socket
 import time
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -81,8 +80,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """A claimed run: its plan, its lock, and the gateway's listener where it has one. Whoever gets it closes them."""
 
     plan: Plan
@@ -91,8 +89,7 @@ class Prepared:
     listener: socket.socket | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Choice:
+class _Choice(msgspec.Struct, frozen=True, kw_only=True):
     """What was chosen for a task before anything was written."""
 
     task: Task

@@ -1,11 +1,9 @@
 """Finding an agent's program and its version, and refusing what cannot work before anything is started."""
 
 import os
-import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -17,8 +15,7 @@ from inspan.stores.paths import cache_home, data_home
 _VERSION_S = 20.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Program:
+class Program(msgspec.Struct, frozen=True, kw_only=True):
     """A program that can do the work, and where it was found."""
 
     path: str
@@ -97,6 +94,8 @@ def _refuse_no_program(driver: Driver, path: str) -> None:
 
 
 def _ask(driver: Driver, path: str, env: Mapping[str, str]) -> str:
+    import subprocess  # Start-up time: a version that was asked once is remembered.
+
     lean = {name: env[name] for name in ("PATH", "HOME", "LANG") if name in env}
     try:
         done = subprocess.run(

@@ -4,7 +4,8 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from inspan.errors import RunBusy, RunNotFound, StateUnusable
 from inspan.folds.summary import Summary, summarize
@@ -20,7 +21,7 @@ from inspan.stores.paths import unusable
 from inspan.stores.watch import FolderWatch
 
 from .closing import close_run, forget, row_of
-from .control import send_command
+from .orders import send_command
 from .sweep import sweep
 from .verdict import next_step
 
@@ -29,8 +30,7 @@ _CLOSE_S = 5.0
 _CLOSE_LOOK_S = 0.002
 
 
-@dataclass(frozen=True, kw_only=True)
-class Listed:
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """A run as `ps` shows it: a row of the index, or a living one."""
 
     row: index.Row
@@ -156,7 +156,7 @@ def _declare_lost(state: str, folder: RunFolder) -> Summary:
         next=next_step("supervisor_lost"),
         duration_s=round(duration_s, 3),
         session_id=summary.session_id,
-        usage=summary.usage or summary.gateway_usage,
+        usage=summary.spent,
         cost_usd=summary.cost_usd,
         model_calls=summary.calls,
         files_changed=summary.files_changed,
@@ -179,7 +179,7 @@ def _wait_for_owner(folder: RunFolder) -> None:
 
 
 def _living_row(folder: RunFolder, summary: Summary) -> index.Row:
-    so_far = RunEnded(outcome="lost", reason="supervisor_lost", usage=summary.usage, cost_usd=summary.cost_usd)
+    so_far = RunEnded(outcome="lost", reason="supervisor_lost", usage=summary.spent, cost_usd=summary.cost_usd)
     row = row_of(folder, summary, so_far)
     return row._replace(outcome="running", reason="", duration_s=time.time() - row.started_at)
 

@@ -248,7 +248,7 @@ class Session:
             signal=self._signal,
             duration_s=round(time.monotonic() - self._started_at, 3),
             session_id=summary.session_id,
-            usage=summary.usage or summary.gateway_usage,
+            usage=summary.spent,
             cost_usd=summary.cost_usd,
             model_calls=summary.calls,
             files_changed=summary.files_changed,

@@ -1,6 +1,6 @@
 """Why a run ended: one judgement from what inspan did, what the gateway saw, what the agent said and how it left."""
 
-from dataclasses import dataclass
+import msgspec
 
 from inspan.contracts.driver import Driver, kind_told
 from inspan.folds.summary import Summary
@@ -43,8 +43,7 @@ _NEXT: dict[Reason, str] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Everything the judgement rests on. `wish` is why inspan ended the run itself, if it did."""
 
     driver: Driver
@@ -57,8 +56,7 @@ class Facts:
     complaint: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The reason, a sentence, and what to do next."""
 
     reason: Reason

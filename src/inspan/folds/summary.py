@@ -44,6 +44,11 @@ class Summary:
     def files_changed(self) -> list[str]:
         return list(self.files)
 
+    @property
+    def spent(self) -> Usage | None:
+        """The run's tokens: as the gateway counted them, since agents leave out calls that broke off; else as told."""
+        return self.gateway_usage or self.usage
+
     def add(self, event: Event) -> None:
         handler = _HANDLERS.get(type(event))
         if handler:

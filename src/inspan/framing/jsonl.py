@@ -30,7 +30,7 @@ class Lines:
         lines: list[bytes | Overlong] = [self._take(first)]
         if rest:
             *whole, tail = rest.split(b"\n")
-            lines += whole
+            lines += map(self._checked, whole)
             self._hold(tail)
         return lines
 
@@ -44,15 +44,18 @@ class Lines:
         self._length += len(piece)
         if self._length <= self._limit_bytes:
             self._pieces.append(piece)
-        elif len(self._pieces) != 1 or len(self._pieces[0]) > _HEAD_BYTES:
+        elif len(self._pieces) != 1 or len(self._pieces[0]) != _HEAD_BYTES:
             self._pieces = [b"".join([*self._pieces, piece])[:_HEAD_BYTES]]
 
     def _take(self, last: bytes) -> bytes | Overlong:
         if not self._length:
-            return last if len(last) <= self._limit_bytes else Overlong(last[:_HEAD_BYTES], len(last))
+            return self._checked(last)
         self._hold(last)
         pieces, length = self._pieces, self._length
         self._pieces, self._length = [], 0
         if length > self._limit_bytes:
             return Overlong(pieces[0][:_HEAD_BYTES], length)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _checked(self, line: bytes) -> bytes | Overlong:
+        return line if len(line) <= self._limit_bytes else Overlong(line[:_HEAD_BYTES], len(line))

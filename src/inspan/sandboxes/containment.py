@@ -4,12 +4,11 @@ Three ways, best first: a pid namespace made by bubblewrap, one made by util-lin
 acts when its pipe from the supervisor closes. Which of them work here is probed once and remembered.
 """
 
-import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from inspan.contracts.sandbox import Box
 from inspan.errors import BadInput, SandboxUnusable
@@ -19,8 +18,7 @@ from .programs import bwrap, find
 _PROBE_S = 5.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Containment:
+class Containment(msgspec.Struct, frozen=True, kw_only=True):
     """`depth` is how many processes stand between the one we start and the agent; `pipe` asks for a life line."""
 
     name: str
@@ -82,29 +80,32 @@ def _works(way: Containment) -> bool:
     if way.pipe:
         return True
     argv = way.wrap((find("true") or "/bin/true",), Box(cwd="/", root=os.geteuid() == 0))
-    return all(argv[:1]) and _succeeds(argv)
+    return bool(argv[0]) and not _problem(argv)
 
 
 def probe(argv: tuple[str, ...], *, name: str) -> None:
     """Runs a wrapped command that does nothing; raises `SandboxUnusable` with what the program said."""
     if not argv[0]:
         raise SandboxUnusable(f"The sandbox {name} needs bubblewrap.", next_step="Install the package bubblewrap.")
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S, check=False)
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
+    problem = _problem(argv)
+    if problem:
         raise SandboxUnusable(
-            f"The sandbox {name} cannot be set up here: {said or f'exit code {done.returncode}'}.",
+            f"The sandbox {name} cannot be set up here: {problem}.",
             next_step="Allow unprivileged user namespaces, or choose --sandbox none.",
         )
 
 
-def _succeeds(argv: tuple[str, ...]) -> bool:
+def _problem(argv: tuple[str, ...]) -> str:
+    """What went wrong when this was run, in the program's own words; empty when nothing did."""
+    import subprocess  # Start-up time: what was probed once is remembered.
+
     try:
-        return not subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S, check=False
-        ).returncode
-    except (OSError, subprocess.TimeoutExpired):
-        return False
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if not done.returncode:
+        return ""
+    return done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
 
 
 def _machine_key() -> str:
@@ -118,9 +119,9 @@ def _machine_key() -> str:
 
 def _remembered(cache: str, key: str) -> str:
     try:
-        with open(os.path.join(cache, "containment.json")) as file:
-            return str(json.load(file).get(key, ""))
-    except (OSError, ValueError, AttributeError):
+        with open(os.path.join(cache, "containment.json"), "rb") as file:
+            return msgspec.json.decode(file.read(), type=dict[str, str]).get(key, "")
+    except (OSError, msgspec.MsgspecError):
         return ""
 
 
@@ -128,8 +129,8 @@ def _remember(cache: str, key: str, name: str) -> None:
     try:
         os.makedirs(cache, mode=0o700, exist_ok=True)
         draft = os.path.join(cache, f"containment.{os.getpid()}")
-        with open(draft, "w") as file:
-            json.dump({key: name}, file)
+        with open(draft, "wb") as file:
+            file.write(msgspec.json.encode({key: name}))
         os.rename(draft, os.path.join(cache, "containment.json"))
     except OSError:
         pass  # A cache that cannot be written costs a probe next time, nothing else.

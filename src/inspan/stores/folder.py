@@ -3,7 +3,6 @@
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,8 +16,7 @@ from .paths import private_folder, socket_path, unusable
 _BUMPS = 1000
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunFolder:
+class RunFolder(msgspec.Struct, frozen=True, kw_only=True):
     """Paths of a run. A folder is a run once it has a `run.json`, and from then on its lock tells whether it lives."""
 
     run_id: RunId

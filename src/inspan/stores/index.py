@@ -1,14 +1,16 @@
 """The index of ended runs in SQLite: a convenience that can be deleted and rebuilt from the logs."""
 
 import os
-import sqlite3
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from inspan.errors import StateUnusable
 
 from .paths import private_folder
+
+if TYPE_CHECKING:
+    import sqlite3
 
 _VERSION = 1
 _TABLE = """
@@ -77,7 +79,9 @@ def _select(state: str, clause: str, values: tuple[Any, ...]) -> list[Row]:
 
 
 @contextmanager
-def _open(state: str) -> Generator[sqlite3.Connection]:
+def _open(state: str) -> "Generator[sqlite3.Connection]":
+    import sqlite3  # Start-up time: a run that only follows its own log needs no index.
+
     path = os.path.join(private_folder(state), "index.db")
     try:
         database = sqlite3.connect(path, timeout=10.0)
@@ -93,7 +97,7 @@ def _open(state: str) -> Generator[sqlite3.Connection]:
         database.close()
 
 
-def _create(database: sqlite3.Connection) -> None:
+def _create(database: "sqlite3.Connection") -> None:
     database.execute("PRAGMA journal_mode = WAL")
     with database:
         database.execute("DROP TABLE IF EXISTS run")
@@ -101,7 +105,7 @@ def _create(database: sqlite3.Connection) -> None:
         database.execute(f"PRAGMA user_version = {_VERSION}")
 
 
-def _broken(path: str, error: sqlite3.Error) -> StateUnusable:
+def _broken(path: str, error: "sqlite3.Error") -> StateUnusable:
     return StateUnusable(
         f"The index {path} cannot be used: {error}.",
         next_step="`inspan reindex` rebuilds it from the runs' logs.",

@@ -29,7 +29,11 @@ class RunLog:
         except OSError as error:
             raise unusable(path, error) from error
         self._good_bytes = os.fstat(self._fd).st_size
-        self._reserve()
+        try:
+            self._reserve()
+        except BaseException:
+            self.close()
+            raise
 
     def append(self, body: bytes) -> int:
         """Numbers an encoded event and queues it; it is on disk after `flush`."""
@@ -75,8 +79,12 @@ class RunLog:
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
-        while view:
-            view = view[os.write(self._fd, view) :]
+        try:
+            while view:
+                view = view[os.write(self._fd, view) :]
+        except OSError:
+            os.ftruncate(self._fd, self._good_bytes)  # Or the next flush would go on after half a record.
+            raise
         self._good_bytes += len(data)
 
     def _reserve(self) -> None:
@@ -141,14 +149,14 @@ class LogReader:
         return self._last
 
     def _record(self, line: bytes) -> Record:
-        record = read_record(line, schema=self._schema)
         if self._last == 0:
-            self._schema = schema_of(record.event)
+            self._schema = schema_of(line)
             if self._schema > SCHEMA:
                 raise LogTooNew(
                     f"{self._path} has schema {self._schema}; this inspan reads up to {SCHEMA}.",
                     next_step="Upgrade inspan to read this run.",
                 )
+        record = read_record(line, schema=self._schema)
         if record.number != self._last + 1:
             raise BrokenRecord(f"record {record.number} stands where {self._last + 1} is due")
         return record

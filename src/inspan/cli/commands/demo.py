@@ -18,7 +18,7 @@ from inspan.engine.install import install
 from inspan.engine.plan import prepare
 from inspan.engine.program import locate
 from inspan.engine.registry import built_in, demonstrator, driver
-from inspan.engine.supervisor import start
+from inspan.engine.start import start
 from inspan.errors import AgentMissing, AgentUnusable
 from inspan.protocol.task import Task
 

@@ -12,7 +12,7 @@ from inspan.cli.console import Console
 from inspan.cli.exit_codes import of_run
 from inspan.cli.following import print_record, stop_on_signals, watch
 from inspan.engine.plan import prepare
-from inspan.engine.supervisor import start
+from inspan.engine.start import start
 from inspan.errors import BadInput
 from inspan.folds.summary import Summary
 from inspan.protocol.events import RunEnded

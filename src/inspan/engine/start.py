@@ -1,0 +1,63 @@
+"""Starting the supervisor of a prepared run; what the caller does next, it does beside it."""
+
+import marshal
+import os
+import sys
+
+import msgspec
+
+from .plan import Prepared
+
+
+def start(prepared: Prepared) -> None:
+    """Starts the supervisor of a prepared run and hands it the lock and the listener; the run goes on without us."""
+    plan, listener = prepared.plan, prepared.listener
+    inherited = [prepared.lock, *([listener.fileno()] if listener else [])]
+    given = os.memfd_create("plan")
+    with open(given, "wb", closefd=False) as file:
+        marshal.dump(_blob(prepared), file)
+    os.lseek(given, 0, os.SEEK_SET)
+    for fd in (given, *inherited):
+        os.set_inheritable(fd, True)
+    script = os.path.join(os.path.dirname(__file__), "boot.py")
+    try:
+        _spawn([sys.executable, "-I", "-S", script, str(given)], os.path.join(plan.folder, "supervisor.log"))
+    except OSError as error:
+        # Start-up time: only a failure needs the log here.
+        from inspan.stores.log import RunLog
+
+        from .closing import fail_to_start
+
+        problem = f"the supervisor cannot be started with {sys.executable}: {error.strerror}"
+        fail_to_start(plan, prepared.folder, RunLog(prepared.folder.log), problem)
+    finally:
+        os.close(given)
+        os.close(prepared.lock)
+        if listener:
+            listener.close()
+
+
+def _blob(prepared: Prepared) -> dict[str, object]:
+    """What the boot script reads before it can import anything: plain values only."""
+    plan = prepared.plan
+    return {
+        "path": [path for path in sys.path if path],
+        "argv": plan.argv,
+        "env": plan.env,
+        "stdin": plan.stdin,
+        "life_line": plan.life_line,
+        "plan": msgspec.msgpack.encode(msgspec.structs.replace(plan, env={}, stdin=b"")),
+        "lock": prepared.lock,
+        "listener": prepared.listener.fileno() if prepared.listener else -1,
+    }
+
+
+def _spawn(argv: list[str], log: str) -> None:
+    """Starts a process in a session of its own that keeps nothing of ours but the descriptors it is meant to have."""
+    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, log, append, 0o600),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+    os.posix_spawn(argv[0], argv, os.environ, file_actions=actions, setsid=True)
