@@ -7,10 +7,14 @@ from types import FrameType
 
 from inspan.engine.runs import follow, stop
 from inspan.errors import HarnessFault
+from inspan.folds.summary import Summary
 from inspan.protocol.commands import Cancel
 from inspan.protocol.events import RunEnded
 from inspan.protocol.wire import SCHEMA, Record, encode
 from inspan.stores.folder import RunFolder
+
+from .console import Console
+from .exit_codes import of_run
 
 
 def watch(state: str, folder: RunFolder, *, show: Callable[[Record], None], from_number: int = 1) -> RunEnded:
@@ -41,6 +45,28 @@ def stop_on_signals(folder: RunFolder) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, handle)
+
+
+def follow_as_json(state: str, folder: RunFolder, *, quiet: bool) -> int:
+    """Prints every record of a run that this command has started, as JSON; gives the exit code."""
+    stop_on_signals(folder)
+    return of_run(watch(state, folder, show=print_record))
+
+
+def follow_as_text(state: str, folder: RunFolder, *, quiet: bool) -> int:
+    """Shows a run that this command has started, progress on stderr, the answer on stdout; gives the exit code."""
+    stop_on_signals(folder)
+    console, summary = Console(), Summary()
+
+    def show(record: Record) -> None:
+        summary.add(record.event)
+        if not quiet or (isinstance(record.event, RunEnded) and record.event.outcome != "completed"):
+            console.show(record.event)
+
+    ended = watch(state, folder, show=show)
+    if quiet or not sys.stdout.isatty():
+        sys.stdout.write(summary.text + "\n")
+    return of_run(ended)
 
 
 def print_record(record: Record) -> None:

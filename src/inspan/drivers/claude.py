@@ -380,6 +380,6 @@ DRIVER = Driver(
         streams_text=True,
         root_needs_box=True,
     ),
-    markers=("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID"),
+    markers=("IS_SANDBOX", "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID"),
     default=True,
 )

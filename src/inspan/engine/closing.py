@@ -21,24 +21,23 @@ _PROMPT_CHARACTERS = 80
 def close_run(state: str, folder: RunFolder, summary: Summary, *, secrets: Mapping[str, str] | None = None) -> None:
     """Writes `output.md` and `exit.json`, enters the run into the index and takes it off the active list.
 
-    All of it follows from the log: whatever cannot be written now (a full disk) can be made again by `reindex`.
+    All of it follows from the log. On a full disk it raises `StateUnusable` and the run stays on the active list, so
+    that the next `ps` tries again.
     """
     gate, ended = Gate(secrets or {}), summary.ended
     if ended is None:
         raise HarnessFault(f"Run {folder.run_id} is to be closed before it has ended.")
-    try:
-        write_text(folder.file("output.md"), gate.text(summary.text))
-        exit_file = {
-            "outcome": ended.outcome,
-            "status": status_of(ended.outcome),
-            "reason": ended.reason,
-            "exit_code": ended.exit_code,
-            "signal": ended.signal,
-        }
-        write_json(folder.file("exit.json"), exit_file)
-        index.put(state, [row_of(folder, summary, ended)])
-    finally:
-        unmark_active(state, folder.run_id)
+    write_text(folder.file("output.md"), gate.text(summary.text))
+    exit_file = {
+        "outcome": ended.outcome,
+        "status": status_of(ended.outcome),
+        "reason": ended.reason,
+        "exit_code": ended.exit_code,
+        "signal": ended.signal,
+    }
+    write_json(folder.file("exit.json"), exit_file)
+    index.put(state, [row_of(folder, summary, ended)])
+    unmark_active(state, folder.run_id)
 
 
 def row_of(folder: RunFolder, summary: Summary, ended: RunEnded) -> index.Row:

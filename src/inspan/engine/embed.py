@@ -18,7 +18,8 @@ async def run(task: Task, *, on_event: Callable[[Event], None] | None = None) ->
     """Runs the task to its end and gives its last event; raises `InspanError` for what cannot be started.
 
     The agent is contained as ever, but it dies with the calling process instead of outliving it, and cancelling the
-    call ends the run. `on_event` gets true events, before redaction.
+    call ends the run. `on_event` gets true events, in order, before redaction; if it
+    raises, the run goes on without it.
     """
     prepared = prepare(task)
     plan, folder = prepared.plan, prepared.folder

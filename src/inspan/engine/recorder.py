@@ -26,7 +26,7 @@ _STATE_CHANGES = (RunStarted, ThreadStarted, TurnCompleted, TurnFailed, RunEnded
 class Recorder:
     """Appends events to a run's log and keeps its summary. Raises `OSError` when the store refuses.
 
-    `on_event` is called with each event before redaction; `on_refusal` hears of a sync that failed later.
+    `on_event` is called with each event before redaction, until it raises; `on_refusal` hears of a sync that failed.
     """
 
     def __init__(
@@ -92,7 +92,16 @@ class Recorder:
         if event.__class__ in _STATE_CHANGES:
             self._log.sync()
         if self._on_event:
-            self._on_event(event)
+            self._tell(event)
+
+    def _tell(self, event: Event) -> None:
+        callback, self._on_event = self._on_event, None
+        try:
+            if callback:
+                callback(event)
+                self._on_event = callback
+        except Exception as error:  # A stranger's code may raise anything; the run goes on without it, and says so.
+            self._append(ErrorReported(message=f"the event callback raised {error!r} and is not called again"))
 
     def _in_blocks(self, event: Event) -> Event | None:
         """Text in pieces passes one redactor per block; whatever ends the block lets out what was held back."""

@@ -101,8 +101,8 @@ def list_runs(state: str, *, ended: bool, limit: int | None = None) -> list[List
         summary = settle(state, folder)
         if summary.ended is None:
             living.append(Listed(row=_living_row(folder, summary), alive=True))
-        elif not is_locked(folder):
-            close_run(state, folder, summary)
+        elif not _closed(state, folder, summary) and ended:
+            living.append(Listed(row=row_of(folder, summary, summary.ended), alive=False))
     rows = [Listed(row=row, alive=False) for row in index.newest(state, limit=limit or -1)] if ended else []
     return living + rows
 
@@ -169,6 +169,17 @@ def _declare_lost(state: str, folder: RunFolder) -> Summary:
     forget(folder.socket)
     close_run(state, folder, summary)
     return summary
+
+
+def _closed(state: str, folder: RunFolder, summary: Summary) -> bool:
+    """Closes a run whose owner could not; says whether it is in the index now."""
+    if is_locked(folder):
+        return False
+    try:
+        close_run(state, folder, summary)
+    except StateUnusable:
+        return False
+    return True
 
 
 def _wait_for_owner(folder: RunFolder) -> None:

@@ -8,18 +8,11 @@ from typing import Any
 import click
 import msgspec
 
-from inspan.cli.console import Console
-from inspan.cli.exit_codes import of_run
-from inspan.cli.following import print_record, stop_on_signals, watch
 from inspan.engine.plan import prepare
 from inspan.engine.start import start
 from inspan.errors import BadInput
-from inspan.folds.summary import Summary
-from inspan.protocol.events import RunEnded
 from inspan.protocol.limits import Limits
 from inspan.protocol.task import Profile, Task
-from inspan.protocol.wire import Record
-from inspan.stores.folder import RunFolder
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -93,10 +86,11 @@ def command(**options: Any) -> int:
     if given.detach:
         click.echo(prepared.plan.run_id)
         return 0
-    stop_on_signals(prepared.folder)
-    if given.as_json:
-        return of_run(watch(prepared.plan.state, prepared.folder, show=print_record))
-    return _follow_as_text(prepared.plan.state, prepared.folder, quiet=given.quiet)
+    # Start-up time: the supervisor is starting already while this loads.
+    from inspan.cli.following import follow_as_json, follow_as_text
+
+    follow = follow_as_json if given.as_json else follow_as_text
+    return follow(prepared.plan.state, prepared.folder, quiet=given.quiet)
 
 
 def _task(given: _Given) -> Task:
@@ -119,20 +113,6 @@ def _task(given: _Given) -> Task:
             stall_timeout_s=given.stall_timeout,
         ),
     )
-
-
-def _follow_as_text(state: str, folder: RunFolder, *, quiet: bool) -> int:
-    console, summary = Console(), Summary()
-
-    def show(record: Record) -> None:
-        summary.add(record.event)
-        if not quiet or (isinstance(record.event, RunEnded) and record.event.outcome != "completed"):
-            console.show(record.event)
-
-    ended = watch(state, folder, show=show)
-    if quiet or not sys.stdout.isatty():
-        click.echo(summary.text)
-    return of_run(ended)
 
 
 def _pair(text: str) -> tuple[str, str]:
