@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from inspan.folds.summary import Summary
 from inspan.protocol.events import (
+    ErrorReported,
     Event,
     RunEnded,
     RunStarted,
