@@ -160,6 +160,8 @@ class _ToolResult(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Frame).decode
 _decode_stream_event = msgspec.json.Decoder(_StreamEvent).decode
 _decode_tool_result = msgspec.json.Decoder(_ToolResult).decode
+# The program speaks itself, in the model's place, when a call has failed.
+_NO_MODEL = "<synthetic>"
 _EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 _EXIT_CODE = re.compile(r"Exit code (\d+)")
 _DENIED = re.compile(r"permission|needs approval|requested permissions|was denied|haven't granted", re.IGNORECASE)
@@ -198,6 +200,9 @@ class ClaudeDialect:
             "api_retry": _retried,
             "permission_denied": self._permission_denied,
             "status": lambda frame: [],
+            # A command that takes more than 3 s becomes a task; its tool call tells the rest.
+            "task_started": lambda frame: [],
+            "task_notification": lambda frame: [],
         }
 
     def open(self) -> Said:
@@ -241,6 +246,8 @@ class ClaudeDialect:
             return [TextSaid(text=message if isinstance(message, str) else str(message.content))]
         if frame.error:
             self._error = frame.error
+        if message.model == _NO_MODEL:
+            return [ErrorReported(message=block.text) for block in message.content]
         parent = frame.parent_tool_use_id or ""
         return [event for block in message.content for event in self._block(block, parent)]
 
@@ -276,7 +283,7 @@ class ClaudeDialect:
         else:
             events.append(ToolCompleted(id=block.tool_use_id, name=name, output=output))
         if name == "Bash":
-            events.append(_executed(block, given, output))
+            events += _executed(block, given, output)
         elif name in _EDITS and not block.is_error:
             events += _changed(frame.tool_use_result, block.tool_use_id)
         return events
@@ -294,7 +301,7 @@ class ClaudeDialect:
     def _result(self, frame: _Frame) -> list[Event]:
         usage = _usage(frame.usage or _Tokens())
         if frame.is_error or frame.subtype != "success" or frame.stop_reason == "refusal":
-            return [TurnCompleted(usage=usage, cost_usd=self._cost(frame)), self._failed(frame)]
+            return [self._failed(frame, usage)]
         return [TurnCompleted(usage=usage, cost_usd=self._cost(frame))]
 
     def _cost(self, frame: _Frame) -> float | None:
@@ -304,14 +311,16 @@ class ClaudeDialect:
         cost_usd, self._cost_usd = frame.total_cost_usd - self._cost_usd, frame.total_cost_usd
         return round(cost_usd, 9)
 
-    def _failed(self, frame: _Frame) -> TurnFailed:
+    def _failed(self, frame: _Frame, usage: Usage) -> TurnFailed:
         message = "; ".join(frame.errors) or frame.result or frame.subtype
         kind = _TERMINAL.get(frame.terminal_reason or "") or _ERRORS.get(self._error)
         if frame.stop_reason == "refusal":
             kind = "refused"
         if not kind or (kind == "overloaded" and frame.api_error_status is None):
             kind = kind_told(FAILURES, message) or kind or "unknown"
-        return TurnFailed(failure=kind, message=message, status=frame.api_error_status)
+        return TurnFailed(
+            failure=kind, message=message, status=frame.api_error_status, usage=usage, cost_usd=self._cost(frame)
+        )
 
 
 def _retried(frame: _Frame) -> list[Event]:
@@ -324,11 +333,12 @@ def _text(content: str | list[dict[str, Any]]) -> str:
     return "\n".join(str(part.get("text") or f"[{part.get('type')}]") for part in content)
 
 
-def _executed(block: _Block, given: Any, output: str) -> CommandExecuted:
+def _executed(block: _Block, given: Any, output: str) -> list[Event]:
     command = str(given.get("command", "")) if isinstance(given, dict) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]  JSON of the agent
     match = _EXIT_CODE.match(output) if block.is_error else None
-    exit_code = int(match[1]) if match else (None if block.is_error else 0)
-    return CommandExecuted(id=block.tool_use_id, command=command, exit_code=exit_code)
+    if block.is_error and not match:
+        return []
+    return [CommandExecuted(id=block.tool_use_id, command=command, exit_code=int(match[1]) if match else 0)]
 
 
 def _changed(raw: msgspec.Raw, call: str) -> list[Event]:

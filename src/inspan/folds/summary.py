@@ -85,14 +85,19 @@ def _turn_started(summary: Summary, event: TurnStarted) -> None:
 
 def _turn_completed(summary: Summary, event: TurnCompleted) -> None:
     summary.turn_done = True
-    if event.usage:
-        summary.usage = (summary.usage or Usage()) + event.usage
-    if event.cost_usd is not None:
-        summary.cost_usd = (summary.cost_usd or 0.0) + event.cost_usd
+    _count(summary, event)
 
 
 def _turn_failed(summary: Summary, event: TurnFailed) -> None:
     summary.failure = event
+    _count(summary, event)
+
+
+def _count(summary: Summary, event: TurnCompleted | TurnFailed) -> None:
+    if event.usage:
+        summary.usage = (summary.usage or Usage()) + event.usage
+    if event.cost_usd is not None:
+        summary.cost_usd = (summary.cost_usd or 0.0) + event.cost_usd
 
 
 def _text_said(summary: Summary, event: TextSaid) -> None:

@@ -60,6 +60,8 @@ class TurnFailed(_Event, frozen=True, kw_only=True, tag="turn_failed"):
     failure: FailureKind
     message: str
     status: int | None = None
+    usage: Usage | None = None
+    cost_usd: float | None = None
 
 
 class TextSaid(_Event, frozen=True, kw_only=True, tag="text_said"):

@@ -3,6 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -99,7 +100,8 @@ def write_json(path: str, value: Mapping[str, Any]) -> None:
             os.fsync(file.fileno())
         os.rename(draft, path)
     except OSError as error:
-        _forget(draft)
+        with suppress(OSError):
+            os.unlink(draft)
         raise unusable(path, error) from error
 
 
@@ -126,7 +128,10 @@ def write_text(path: str, text: str) -> None:
 def mark_active(state: str, folder: RunFolder) -> None:
     """Lists the run among those that have not ended: a link that outlives any crash."""
     active = private_folder(os.path.join(state, "active"))
-    os.symlink(folder.path, os.path.join(active, folder.run_id))
+    try:
+        os.symlink(folder.path, os.path.join(active, folder.run_id))
+    except OSError as error:
+        raise unusable(active, error) from error
 
 
 def unmark_active(state: str, run: str) -> None:

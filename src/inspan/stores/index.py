@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from inspan.errors import StateUnusable
@@ -98,7 +98,8 @@ def _open(state: str) -> "Generator[sqlite3.Connection]":
 
 
 def _create(database: "sqlite3.Connection") -> None:
-    database.execute("PRAGMA journal_mode = WAL")
+    with suppress(sqlite3.OperationalError):  # Locked, without waiting, by another process that makes it just now.
+        database.execute("PRAGMA journal_mode = WAL")
     with database:
         database.execute("DROP TABLE IF EXISTS run")
         database.execute(_TABLE)

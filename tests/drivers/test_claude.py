@@ -1,0 +1,124 @@
+"""Claude Code 2.1.325, as recorded."""
+
+import pytest
+
+from inspan.drivers.claude import DRIVER
+from inspan.folds.summary import summarize
+from inspan.protocol.events import (
+    CommandExecuted,
+    ErrorReported,
+    FileChanged,
+    TextDelta,
+    TextSaid,
+    ThreadStarted,
+    ToolFailed,
+    ToolStarted,
+    TurnCompleted,
+    TurnFailed,
+    Unrecognized,
+)
+from inspan.protocol.task import Task
+from inspan.protocol.usage import Usage
+
+from .frames import events_of, kinds_of, names
+
+FAILURES = {
+    "e401-noretry": ("authentication", 401),
+    "noauth": ("authentication", None),
+    "err-e403": ("authentication", 403),
+    "err-e404": ("model_not_found", 404),
+    "err-e400": ("context_too_long", 400),
+    "err-e429long": ("rate_limit", 429),
+    "err-noretry-e429": ("rate_limit", 429),
+    "err-noretry-e529": ("overloaded", 529),
+    "err-noretry-hang": ("network", None),
+    "err-garbage": ("invalid_response", None),
+    "maxturns": ("max_turns", None),
+}
+# Frames that tell nothing of the work; they are kept, and shown as what they are.
+KNOWN_UNKNOWN = {
+    "frame 'system' background_tasks_changed",
+    "frame 'system' task_started",
+    "frame 'system' task_updated",
+    "frame 'system' task_notification",
+}
+
+
+def test_a_written_file_is_told_with_its_path() -> None:
+    events = events_of(DRIVER, "write-acceptEdits")
+    assert [event for event in events if isinstance(event, FileChanged)] == [
+        FileChanged(path="/WORK/w.txt", change="added", id="toolu_6a6ed9c02ce047cb8a17")
+    ]
+    assert kinds_of(DRIVER, "write-acceptEdits") == (
+        "ThreadStarted TurnStarted ToolStarted ToolCompleted FileChanged TextSaid TurnCompleted"
+    )
+
+
+def test_a_turn_has_its_own_tokens_and_cost() -> None:
+    assert events_of(DRIVER, "write-acceptEdits")[-1] == TurnCompleted(
+        usage=Usage(input=200, output=14, cache_read=40, cache_write=20), cost_usd=0.001188
+    )
+
+
+def test_a_shell_command_has_an_exit_code() -> None:
+    executed = [event for event in events_of(DRIVER, "allowed-bash") if isinstance(event, CommandExecuted)]
+    assert [event.exit_code for event in executed] == [0]
+
+
+@pytest.mark.parametrize("name", ["bash-default", "settings-deny"])
+def test_a_denied_call_is_told_as_denied_and_not_as_executed(name: str) -> None:
+    events = events_of(DRIVER, name)
+    assert [event.denied for event in events if isinstance(event, ToolFailed)] == [True]
+    assert [event for event in events if isinstance(event, CommandExecuted)] == []
+    assert summarize(events).denied == ["Bash"]
+
+
+def test_pieces_of_text_come_before_the_whole() -> None:
+    events = events_of(DRIVER, "partial")
+    pieces = "".join(event.text for event in events if isinstance(event, TextDelta))
+    assert pieces == "".join(event.text for event in events if isinstance(event, TextSaid)) != ""
+
+
+def test_a_second_init_is_a_second_turn_of_the_same_thread() -> None:
+    events = events_of(DRIVER, "agent")
+    assert len([event for event in events if isinstance(event, ThreadStarted)]) == 1
+    costs = [event.cost_usd for event in events if isinstance(event, TurnCompleted)]
+    assert len(costs) == 2
+    assert summarize(events).cost_usd == pytest.approx(sum(cost or 0.0 for cost in costs))  # pyright: ignore[reportUnknownMemberType]
+
+
+@pytest.mark.parametrize(("name", "expected"), FAILURES.items())
+def test_a_failed_turn_tells_its_kind_though_its_subtype_says_success(name: str, expected: tuple[str, int]) -> None:
+    failed = [event for event in events_of(DRIVER, name) if isinstance(event, TurnFailed)]
+    assert [(event.failure, event.status) for event in failed] == [expected]
+
+
+def test_what_the_program_says_in_the_models_place_is_an_error_and_no_text() -> None:
+    events = events_of(DRIVER, "e401-noretry")
+    assert [event for event in events if isinstance(event, TextSaid)] == []
+    assert [event.message for event in events if isinstance(event, ErrorReported)] == [
+        "Invalid API key · Fix external API key"
+    ]
+
+
+def test_a_retry_behind_our_back_is_told() -> None:
+    assert kinds_of(DRIVER, "err-cutmid") == "ThreadStarted TurnStarted ErrorReported TextSaid TurnCompleted"
+
+
+def test_an_interrupted_run_leaves_its_tool_call_open() -> None:
+    assert isinstance(events_of(DRIVER, "sig2-sleep")[-1], ToolStarted)
+
+
+@pytest.mark.parametrize("name", names("claude"))
+def test_every_recorded_frame_is_understood_or_known_to_say_nothing(name: str) -> None:
+    strange = {event.note for event in events_of(DRIVER, name) if isinstance(event, Unrecognized)}
+    assert strange <= KNOWN_UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "frame", [b"not json", b"[]", b'{"type":"dream"}', b'{"type":"system","subtype":"dream"}', b'{"type":5}', b"\xff"]
+)
+def test_an_unknown_frame_is_kept_as_it_came(frame: bytes) -> None:
+    (event,) = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/")).receive(frame).events
+    assert isinstance(event, Unrecognized)
+    assert event.raw == frame.decode(errors="replace")

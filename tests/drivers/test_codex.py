@@ -1,0 +1,93 @@
+"""Codex 0.163, as recorded."""
+
+import pytest
+
+from inspan.drivers.codex import DRIVER
+from inspan.protocol.events import (
+    CommandExecuted,
+    FileChanged,
+    ReasoningSaid,
+    TextSaid,
+    ThreadStarted,
+    ToolCompleted,
+    ToolStarted,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+    Unrecognized,
+)
+from inspan.protocol.task import Task
+from inspan.protocol.usage import Usage
+
+from .frames import events_of, kinds_of, names
+
+COMMAND = "/bin/bash -lc 'echo hi > f.txt; echo out; id -u'"
+FAILURES = {
+    "err-e401": "authentication",
+    "nokey": "authentication",
+    "err-e429": "rate_limit",
+    "err-eusage": "rate_limit",
+    "err-equota": "rate_limit",
+    "err-failed": "rate_limit",
+    "err-e500": "overloaded",
+    "err-e503": "overloaded",
+    "err-ctx": "context_too_long",
+    "err-incomplete": "invalid_response",
+    "err-cutmid": "network",
+    "err-garbage": "network",
+    "err-e400": "unknown",
+}
+
+
+def test_a_shell_command_is_told_from_its_start_to_its_exit_code() -> None:
+    assert events_of(DRIVER, "exec-ww") == [
+        ThreadStarted(session_id="01a1ddf3-5f9e-7063-b328-6ed2a48a4836"),
+        TurnStarted(),
+        TextSaid(text="I will run it."),
+        ToolStarted(id="item_1", name="shell", input={"command": COMMAND}),
+        ToolCompleted(id="item_1", name="shell", output="out\n0\n"),
+        CommandExecuted(id="item_1", command=COMMAND, exit_code=0),
+        TextSaid(text="Done: wrote f.txt."),
+        TurnCompleted(usage=Usage(input=160, output=14, cache_read=40, reasoning=6)),
+    ]
+
+
+def test_a_patch_is_a_changed_file() -> None:
+    assert [event for event in events_of(DRIVER, "patch") if isinstance(event, FileChanged)] == [
+        FileChanged(path="/WORK/p.txt", change="added", id="item_0")
+    ]
+
+
+def test_a_failing_command_fails_its_tool_call_and_not_the_turn() -> None:
+    assert kinds_of(DRIVER, "fail") == (
+        "ThreadStarted TurnStarted ToolStarted ToolFailed CommandExecuted TextSaid TurnCompleted"
+    )
+
+
+def test_reasoning_is_told_apart_from_text() -> None:
+    assert [type(event) for event in events_of(DRIVER, "reason")][2:4] == [ReasoningSaid, TextSaid]
+
+
+def test_an_error_item_before_the_turn_does_not_end_it() -> None:
+    assert kinds_of(DRIVER, "textunk") == "ThreadStarted ErrorReported TurnStarted TextSaid TurnCompleted"
+
+
+@pytest.mark.parametrize(("name", "kind"), FAILURES.items())
+def test_a_failed_turn_tells_its_kind_from_its_words(name: str, kind: str) -> None:
+    failed = [event for event in events_of(DRIVER, name) if isinstance(event, TurnFailed)]
+    assert [event.failure for event in failed] == [kind]
+
+
+@pytest.mark.parametrize("name", names("codex"))
+def test_every_recorded_frame_is_understood(name: str) -> None:
+    assert [event for event in events_of(DRIVER, name) if isinstance(event, Unrecognized)] == []
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [b"not json", b"[]", b'{"type":"item.completed","item":{"type":"d"}}', b'{"type":"turn.dreamt"}', b"\xff"],
+)
+def test_an_unknown_frame_is_kept_as_it_came(frame: bytes) -> None:
+    (event,) = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/")).receive(frame).events
+    assert isinstance(event, Unrecognized)
+    assert event.raw == frame.decode(errors="replace")
