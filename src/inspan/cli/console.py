@@ -46,12 +46,14 @@ class Console:
         self._lines = lines
         self._summary = Summary()
         self._streaming = ""
+        self._streamed_bytes = 0
 
     def show(self, event: Event) -> None:
         """Prints what this event has to say, which may be nothing."""
         self._summary.add(event)
         if self._streaming and not isinstance(event, TextDelta):
-            self._print("")
+            self._print(_missing(self._streamed_bytes))
+            self._streamed_bytes = 0
         handler = _HANDLERS.get(type(event))
         if handler:
             handler(self, event)
@@ -68,7 +70,10 @@ class Console:
             self._print(cut(event.text))
 
     def text_delta(self, event: TextDelta) -> None:
-        self._stream.write(event.text)
+        data = event.text.encode(errors="replace")
+        room = max(0, MAX_OUTPUT_BYTES - self._streamed_bytes)
+        self._stream.write(event.text if len(data) <= room else data[:room].decode(errors="ignore"))
+        self._streamed_bytes += len(data)
 
     def reasoning_said(self, event: ReasoningSaid) -> None:
         if event.text:
@@ -156,7 +161,11 @@ def cut(text: str) -> str:
     if len(data) <= MAX_OUTPUT_BYTES:
         return text
     kept = data[:MAX_OUTPUT_BYTES].decode(errors="ignore")
-    return f"{kept}\n[… {len(data) - MAX_OUTPUT_BYTES} more bytes]"
+    return kept + _missing(len(data))
+
+
+def _missing(size_bytes: int) -> str:
+    return f"\n[… {size_bytes - MAX_OUTPUT_BYTES} more bytes]" if size_bytes > MAX_OUTPUT_BYTES else ""
 
 
 def _brief(value: Any) -> str:

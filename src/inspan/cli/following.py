@@ -1,5 +1,6 @@
 """Following a run from the command line: records as JSON or as text, Ctrl-C once to stop it, twice to kill it."""
 
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -18,12 +19,13 @@ from .exit_codes import of_run
 
 
 def watch(state: str, folder: RunFolder, *, show: Callable[[Record], None], from_number: int = 1) -> RunEnded:
-    """Shows every record until the last, which it gives back."""
+    """Shows every record from a number on until the last, which it gives back even where it was not to be shown."""
     ended: RunEnded | None = None
-    for record in follow(state, folder, from_number=from_number):
+    for record in follow(state, folder):
         if record is None:
             continue
-        show(record)
+        if record.number >= from_number:
+            show(record)
         if isinstance(record.event, RunEnded):
             ended = record.event
     if ended:
@@ -41,10 +43,12 @@ def stop_on_signals(folder: RunFolder) -> None:
         by = "interrupted" if number == signal.SIGINT else "stopped"
         stop(folder, command=Cancel(by=by, now=presses > 1))
         if presses == 1:
-            print("stopping; press Ctrl-C again to kill", file=sys.stderr)
+            # Not `print`: the signal may have come in the middle of one, and a buffer is not entered twice.
+            os.write(2, b"stopping; press Ctrl-C again to kill\n")
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, handle)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
 
 
 def follow_as_json(state: str, folder: RunFolder, *, quiet: bool) -> int:

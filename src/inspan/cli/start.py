@@ -73,6 +73,9 @@ def run(arguments: list[str]) -> int:
     except InspanError as error:
         _complain(arguments, error.code, error.message, error.next_step)
         return of_error(error)
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        return USAGE
     except click.ClickException as error:
         _complain(arguments, "usage", error.format_message(), _usage_hint(error))
         return USAGE

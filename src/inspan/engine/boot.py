@@ -21,7 +21,14 @@ def main() -> None:
     sys.modules["ssl"] = None  # pyright: ignore[reportArgumentType]  this is how an import is forbidden
     from inspan.engine.supervisor import supervise
 
-    supervise(given["plan"], spawned, problem=problem, lock=given["lock"], listener=given["listener"])
+    supervise(
+        given["plan"],
+        spawned,
+        secrets=given["secrets"],
+        problem=problem,
+        lock=given["lock"],
+        listener=given["listener"],
+    )
 
 
 def _disown(kept: set[int]) -> None:

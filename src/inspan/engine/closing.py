@@ -7,7 +7,7 @@ from inspan.errors import HarnessFault
 from inspan.folds.summary import Summary
 from inspan.protocol.events import RunEnded
 from inspan.protocol.outcome import outcome_of, status_of
-from inspan.redaction import Gate
+from inspan.redaction import Gate, SecretSet
 from inspan.stores import index
 from inspan.stores.folder import RunFolder, read_json, unmark_active, write_json, write_text
 from inspan.stores.log import RunLog
@@ -24,7 +24,7 @@ def close_run(state: str, folder: RunFolder, summary: Summary, *, secrets: Mappi
     All of it follows from the log. On a full disk it raises `StateUnusable` and the run stays on the active list, so
     that the next `ps` tries again.
     """
-    gate, ended = Gate(secrets or {}), summary.ended
+    gate, ended = Gate(SecretSet.shared(secrets or {})), summary.ended
     if ended is None:
         raise HarnessFault(f"Run {folder.run_id} is to be closed before it has ended.")
     write_text(folder.file("output.md"), gate.text(summary.text))
@@ -64,7 +64,7 @@ def row_of(folder: RunFolder, summary: Summary, ended: RunEnded) -> index.Row:
 
 def fail_to_start(plan: Plan, folder: RunFolder, log: RunLog, problem: str) -> RunEnded:
     """The whole log of a run whose agent could not be started."""
-    gate, summary = Gate(plan.secrets), Summary()
+    gate, summary = Gate(SecretSet.shared(plan.secrets)), Summary()
     ended = RunEnded(
         outcome=outcome_of("environment"),
         reason="environment",

@@ -37,7 +37,7 @@ def examine(env: Mapping[str, str] = os.environ) -> list[Finding]:
         *(_folder(name, path) for name, path in (("state", state_home(env)), ("sockets", runtime_home(env)))),
         *(_helper(name, use) for name, use in (("git", "names projects"), ("bwrap", "containment and sandbox"))),
         _containment(env),
-        _sandbox(),
+        _sandbox(env),
         *(_agent(driver, env) for driver in registry.drivers()),
     ]
 
@@ -85,10 +85,11 @@ def _containment(env: Mapping[str, str]) -> Finding:
     return Finding(subject="containment", state="ok", detail=f"a pid namespace by {way.name}")
 
 
-def _sandbox() -> Finding:
+def _sandbox(env: Mapping[str, str]) -> Finding:
     box = registry.sandbox("bwrap")
     try:
-        containment.probe(box.wrap(("/bin/true",), Box(cwd="/", root=os.geteuid() == 0)), name="bwrap")
+        argv = box.wrap(("/bin/true",), Box(cwd="/", root=os.geteuid() == 0))
+        containment.probe(argv, name="bwrap", cache=cache_home(env))
     except InspanError as error:
         return Finding(subject="sandbox bwrap", state="warning", detail=error.message, next_step=error.next_step)
     return Finding(subject="sandbox bwrap", state="ok", detail=f"works, with {bwrap()}")

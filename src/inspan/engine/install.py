@@ -15,12 +15,19 @@ _INSTALL_S = 1800.0
 
 def install(driver: Driver) -> Program:
     """Puts the driver's pinned version in place and gives the program as it will be found; raises `AgentMissing`."""
+    if driver.built_in:
+        return locate(driver)
     target = installed_folder(driver)
     draft = f"{target}.{os.getpid()}.draft"
     try:
         _fetch(driver, draft)
         shutil.rmtree(target, ignore_errors=True)
         os.rename(draft, target)
+    except OSError as error:
+        raise AgentMissing(
+            f"{driver.title} cannot be installed into {target}: {error.strerror or error}.",
+            next_step="Check its owner and free space, or set XDG_DATA_HOME to another folder.",
+        ) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return locate(driver, {"PATH": ""})

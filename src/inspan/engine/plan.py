@@ -16,7 +16,7 @@ from inspan.errors import BadInput, CredentialsMissing
 from inspan.protocol.events import RunStarted
 from inspan.protocol.task import Task
 from inspan.protocol.wire import SCHEMA
-from inspan.redaction import Gate
+from inspan.redaction import Gate, SecretSet
 from inspan.sandboxes import containment, programs
 from inspan.stores.folder import (
     RunFolder,
@@ -107,7 +107,7 @@ def prepare(task: Task, *, env: Mapping[str, str] = os.environ) -> Prepared:
     project = task.project or project_of(task.cwd)
     task_folder = os.path.join(state, "projects", project, task.task)
     folder = claim(os.path.join(task_folder, "runs"), pid=os.getpid())
-    listener: socket.socket | None = None
+    lock, listener = -1, None
     try:
         lock = take_lock(folder)
         listener = _listen() if task.model_from else None
@@ -125,6 +125,8 @@ def prepare(task: Task, *, env: Mapping[str, str] = os.environ) -> Prepared:
     except BaseException:
         if listener:
             listener.close()
+        if lock >= 0:
+            os.close(lock)
         _withdraw(state, folder)
         raise
     return Prepared(plan=plan, folder=folder, lock=lock, listener=listener)
@@ -143,20 +145,16 @@ def project_of(cwd: str) -> str:
 
 
 def _checked(task: Task) -> Task:
+    _check_text(task)
     if not task.prompt.strip():
         raise BadInput("prompt", task.prompt, "it is empty.", next_step='Say what to do: inspan run "fix the test".')
     if not os.path.isabs(task.cwd) or not os.path.isdir(task.cwd):
         raise BadInput("cwd", task.cwd, "no such folder.", next_step="Create it, or pass another with --cwd.")
     if not os.access(task.cwd, os.W_OK | os.X_OK):
         raise BadInput("cwd", task.cwd, "it is not writable.", next_step="Change its mode, or pass another with --cwd.")
-    for field in ("project", "task"):
-        _check_name(field, getattr(task, field))
-    for field, value in (
-        ("model", task.model),
-        *((f"env {name}", value) for name, value in task.env.items()),
-    ):
-        if "\0" in value:
-            raise BadInput(field, value, "it holds a NUL byte.", next_step="Remove it.")
+    if task.project:
+        _check_name("project", task.project)
+    _check_name("task", task.task)
     for name in task.env:
         if not name or "=" in name or "\0" in name:
             raise BadInput("env", name, "no name of a variable.", next_step="Use --env NAME=VALUE.")
@@ -164,8 +162,21 @@ def _checked(task: Task) -> Task:
     return task
 
 
+def _check_text(task: Task) -> None:
+    """The prompt reaches the agent by a pipe and may hold anything that is text; the rest become arguments."""
+    arguments = {field: getattr(task, field) for field in ("cwd", "model", "model_from", "project", "task")}
+    arguments |= {f"env {name}": f"{name}={value}" for name, value in task.env.items()}
+    for field, value in {"prompt": task.prompt, **arguments}.items():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise BadInput(field, value, "it is not UTF-8.", next_step="Write it in UTF-8.") from error
+        if "\0" in value and field != "prompt":
+            raise BadInput(field, value, "it holds a NUL byte.", next_step="Remove it.")
+
+
 def _check_name(field: str, value: str) -> None:
-    if value in (".", "..") or "/" in value or "\0" in value or len(value.encode()) > 120:
+    if value in ("", ".", "..") or "/" in value or "\0" in value or len(value.encode()) > 120:
         raise BadInput(field, value, "it must be the name of a folder.", next_step="Use letters, digits, - and _.")
 
 
@@ -177,7 +188,7 @@ def _check_limits(task: Task) -> None:
                 field,
                 value,
                 "a limit must be more than 0 seconds.",
-                next_step="Leave it out to switch it off.",
+                next_step="Give more; to switch it off, use off on the command line, None in a program.",
             )
 
 
@@ -202,7 +213,8 @@ def _choose(task: Task, env: Mapping[str, str]) -> _Choice:
     _check_credentials(task, driver, env)
     way = containment.choose(cache_home(env), asked=env.get("INSPAN_CONTAINMENT", ""))
     if sandbox.boundary:
-        containment.probe(sandbox.wrap(("/bin/true",), Box(cwd="/", root=root)), name=sandbox.name)
+        argv = sandbox.wrap(("/bin/true",), Box(cwd="/", root=root))
+        containment.probe(argv, name=sandbox.name, cache=cache_home(env))
         way = containment.WAYS[0]
     return _Choice(task=task, driver=driver, program=program, sandbox=sandbox, containment=way, root=root)
 
@@ -343,7 +355,7 @@ def _box(choice: _Choice, *, state: str, folder: RunFolder, session: str, task_f
     return Box(
         cwd=choice.task.cwd,
         writable=writable,
-        hidden=(state, runtime_home()),
+        hidden=(state, private_folder(runtime_home())),  # Made now: what is not there yet cannot be hidden.
         readable=_beside(choice.program.path),
         root=choice.root,
     )
@@ -359,7 +371,7 @@ def _beside(program: str) -> tuple[str, ...]:
 
 
 def _describe(plan: Plan, folder: RunFolder) -> None:
-    gate = Gate(plan.secrets)
+    gate = Gate(SecretSet.shared(plan.secrets))
     write_text(folder.file("prompt.md"), gate.text(plan.task.prompt))
     write_json(
         folder.file("run.json"),

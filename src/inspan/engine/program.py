@@ -32,6 +32,7 @@ def locate(driver: Driver, env: Mapping[str, str] = os.environ) -> Program:
     for source, path in _candidates(driver, env):
         tried.append(f"{path or 'nothing'} ({source})")
         if path and (os.path.exists(path) or source == driver.program_variable):
+            path = os.path.abspath(path)  # The agent is started in another folder.
             return Program(path=path, version=_checked_version(driver, path, env), source=source)
     raise AgentMissing(
         f"{driver.title} was not found; looked for {driver.program!r} at: {'; '.join(tried)}.",

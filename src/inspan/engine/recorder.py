@@ -21,7 +21,7 @@ from inspan.stores.log import SYNC_S, RunLog
 
 from .large import lighten
 
-_STATE_CHANGES = (RunStarted, ThreadStarted, TurnCompleted, TurnFailed, RunEnded)
+_STATE_CHANGES = frozenset({RunStarted, ThreadStarted, TurnCompleted, TurnFailed, RunEnded})
 
 
 class Recorder:

@@ -28,6 +28,8 @@ from .verdict import next_step
 _LOOK_S = 0.5
 _CLOSE_S = 5.0
 _CLOSE_LOOK_S = 0.002
+_START_S = 10.0
+_START_LOOK_S = 0.02
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +44,9 @@ def find(state: str, name: str) -> RunFolder:
     if name == "@last":
         return _last(state)
     found = {folder.run_id: folder for folder in active_runs(state) if folder.run_id.startswith(name)} if name else {}
-    found |= {RunId(row.run_id): _folder(row) for row in (index.starting_with(state, name) if name else [])}
+    # A living run must be found even when the index is broken; and no id holds more than ASCII.
+    if name not in found and name and name.isascii():
+        found |= {RunId(row.run_id): _folder(row) for row in index.starting_with(state, name)}
     if name in found:
         return found[RunId(name)]
     if len(found) == 1:
@@ -71,16 +75,15 @@ def settle(state: str, folder: RunFolder) -> Summary:
         os.close(lock)
 
 
-def follow(state: str, folder: RunFolder, *, from_number: int = 1) -> Iterator[Record | None]:
-    """Records from a number on, as they come, until the run's last; `None` when nothing was new for a while."""
+def follow(state: str, folder: RunFolder) -> Iterator[Record | None]:
+    """Records as they come, until the run's last; `None` when nothing was new for a while."""
     reader = LogReader(folder.log)
     with FolderWatch(folder.path) as watch:
         while True:
             idle = True
             for record in reader.read():
                 idle = False
-                if record.number >= from_number:
-                    yield record
+                yield record
             if reader.ended:
                 _wait_for_owner(folder)
                 return
@@ -98,18 +101,27 @@ def list_runs(state: str, *, ended: bool, limit: int | None = None) -> list[List
     for folder in reversed(active_runs(state)):
         if not os.path.exists(folder.file("run.json")):
             continue
-        summary = settle(state, folder)
-        if summary.ended is None:
-            living.append(Listed(row=_living_row(folder, summary), alive=True))
-        elif not _closed(state, folder, summary) and ended:
-            living.append(Listed(row=row_of(folder, summary, summary.ended), alive=False))
-    rows = [Listed(row=row, alive=False) for row in index.newest(state, limit=limit or -1)] if ended else []
-    return living + rows
+        try:
+            summary = settle(state, folder)
+            if summary.ended is None:
+                living.append(Listed(row=_living_row(folder, summary), alive=True))
+            elif not _closed(state, folder, summary) and ended:
+                living.append(Listed(row=row_of(folder, summary, summary.ended), alive=False))
+        except StateUnusable as error:
+            living.append(Listed(row=_unreadable_row(folder, error), alive=is_locked(folder)))
+    shown = {each.row.run_id for each in living}
+    rows = index.newest(state, limit=limit or -1) if ended else []
+    return living + [Listed(row=row, alive=False) for row in rows if row.run_id not in shown]
 
 
 def stop(folder: RunFolder, *, command: Cancel) -> bool:
-    """Asks a living run to end; says whether it heard."""
-    return send_command(folder.socket, command)
+    """Asks a living run to end, waiting for one that is still starting; says whether it heard."""
+    deadline = time.monotonic() + _START_S
+    while not send_command(folder.socket, command):
+        if not is_locked(folder) or time.monotonic() >= deadline:
+            return False
+        time.sleep(_START_LOOK_S)
+    return True
 
 
 def remove(state: str, folder: RunFolder) -> None:
@@ -193,6 +205,25 @@ def _living_row(folder: RunFolder, summary: Summary) -> index.Row:
     so_far = RunEnded(outcome="lost", reason="supervisor_lost", usage=summary.spent, cost_usd=summary.cost_usd)
     row = row_of(folder, summary, so_far)
     return row._replace(outcome="running", reason="", duration_s=time.time() - row.started_at)
+
+
+def _unreadable_row(folder: RunFolder, error: StateUnusable) -> index.Row:
+    """One damaged run must not hide the others; `inspan show` says what is wrong with it."""
+    return index.Row(
+        run_id=folder.run_id,
+        path=folder.path,
+        project="",
+        task="",
+        agent="-",
+        started_at=os.path.getmtime(folder.path),
+        duration_s=0.0,
+        outcome="unreadable",
+        reason=error.code,
+        prompt="",
+        tokens=0,
+        cost_usd=None,
+        session_id="",
+    )
 
 
 def _last(state: str) -> RunFolder:

@@ -49,7 +49,7 @@ class Session:
         self._process = spawned
         self._driver = driver
         self._loop = asyncio.get_running_loop()
-        self._secrets = SecretSet(plan.secrets)
+        self._secrets = SecretSet.shared(plan.secrets)
         self._recorder = Recorder(
             log,
             secrets=self._secrets,

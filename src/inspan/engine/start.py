@@ -46,7 +46,9 @@ def _blob(prepared: Prepared) -> dict[str, object]:
         "env": plan.env,
         "stdin": plan.stdin,
         "life_line": plan.life_line,
-        "plan": msgspec.msgpack.encode(msgspec.structs.replace(plan, env={}, stdin=b"")),
+        # Beside the plan: what comes from the environment need not be UTF-8, which msgpack insists on.
+        "secrets": plan.secrets,
+        "plan": msgspec.msgpack.encode(msgspec.structs.replace(plan, env={}, stdin=b"", secrets={})),
         "lock": prepared.lock,
         "listener": prepared.listener.fileno() if prepared.listener else -1,
     }

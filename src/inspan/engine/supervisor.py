@@ -19,9 +19,11 @@ from .plan import Plan
 from .session import Session
 
 
-def supervise(plan: bytes, spawned: Spawned | None, *, problem: str, lock: int, listener: int) -> None:
+def supervise(
+    plan: bytes, spawned: Spawned | None, *, secrets: dict[str, str], problem: str, lock: int, listener: int
+) -> None:
     """The whole life of a supervisor; returns when the run's log has ended."""
-    decoded = msgspec.msgpack.decode(plan, type=Plan)
+    decoded = msgspec.structs.replace(msgspec.msgpack.decode(plan, type=Plan), secrets=secrets)
     folder = open_folder(decoded.folder)
     log = RunLog(folder.log)
     if spawned is None:

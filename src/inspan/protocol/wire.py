@@ -115,5 +115,5 @@ def json_schema() -> dict[str, Any]:
 
 
 def _head(number: int, at: float, body: bytes) -> bytes:
-    crc = zlib.crc32(body, zlib.crc32(b"%d %.3f " % (number, at)))
-    return b'{"n":%d,"t":%.3f,"crc":"%08x",' % (number, at, crc)
+    head = b'{"n":%d,"t":%.3f,' % (number, at)
+    return b'%b"crc":"%08x",' % (head, zlib.crc32(body, zlib.crc32(head)))

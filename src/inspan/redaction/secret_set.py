@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from inspan.redaction.cores import choose
 from inspan.redaction.engines import Engine, Finder, finder
@@ -10,6 +11,11 @@ from inspan.redaction.spellings import spellings
 
 # A marker stands inside JSON strings: its name must not end one.
 _UNSAFE_IN_NAME = re.compile(r'["\\\x00-\x1f\x7f\ud800-\udfff]')
+
+
+@lru_cache(maxsize=8)
+def _shared(secrets: tuple[tuple[str, str], ...]) -> "SecretSet":
+    return SecretSet(dict(secrets))
 
 
 class SecretSet:
@@ -30,6 +36,11 @@ class SecretSet:
         self.markers = tuple(markers[pattern] for pattern in self.patterns)
         self.prefixes = Prefixes(self.patterns)
         self.find: Finder = finder(self.patterns, cores, engine=engine) if cores else _find_nothing
+
+    @staticmethod
+    def shared(secrets: Mapping[str, str]) -> "SecretSet":
+        """The set of these secrets, compiled once for all runs of a process that have the same."""
+        return _shared(tuple(secrets.items()))
 
     def __repr__(self) -> str:
         return f"SecretSet(names={self.names})"

@@ -25,10 +25,18 @@ def _wrap(argv: tuple[str, ...], box: Box) -> tuple[str, ...]:
         "--die-with-parent",
     ]
     machine = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
-    hidden = [word for path in box.hidden if os.path.isdir(path) for word in ("--tmpfs", path)]
-    readable = [word for path in box.readable for word in ("--ro-bind", path, path)]
-    writable = [word for path in (box.cwd, *box.writable) for word in ("--bind", path, path)]
-    return (bwrap(), *held, *machine, *hidden, *readable, *writable, "--chdir", box.cwd, "--", *argv)
+    return (bwrap(), *held, *machine, *_mounts(box), "--chdir", box.cwd, "--", *argv)
+
+
+def _mounts(box: Box) -> list[str]:
+    """Outer folders first: a working folder that holds the state folder must not uncover what is hidden in it."""
+    mounts = [
+        *(("--ro-bind", path, path) for path in box.readable),
+        *(("--bind", path, path) for path in (box.cwd, *box.writable)),
+        *(("--tmpfs", path) for path in box.hidden if os.path.isdir(path)),
+    ]
+    mounts.sort(key=lambda mount: os.path.realpath(mount[1]).rstrip("/").count("/"))
+    return [word for mount in mounts for word in mount]
 
 
 def _missing() -> str:

@@ -83,11 +83,19 @@ def _works(way: Containment) -> bool:
     return bool(argv[0]) and not _problem(argv)
 
 
-def probe(argv: tuple[str, ...], *, name: str) -> None:
-    """Runs a wrapped command that does nothing; raises `SandboxUnusable` with what the program said."""
+def probe(argv: tuple[str, ...], *, name: str, cache: str) -> None:
+    """Runs a wrapped command that does nothing; raises `SandboxUnusable` with what the program said.
+
+    That it worked is remembered until the machine starts anew; that it did not, never.
+    """
     if not argv[0]:
         raise SandboxUnusable(f"The sandbox {name} needs bubblewrap.", next_step="Install the package bubblewrap.")
+    key = f"{_machine_key()} {' '.join(argv)}"
+    if _remembered(cache, key) == name:
+        return
     problem = _problem(argv)
+    if not problem:
+        _remember(cache, key, name)
     if problem:
         raise SandboxUnusable(
             f"The sandbox {name} cannot be set up here: {problem}.",
@@ -118,19 +126,25 @@ def _machine_key() -> str:
 
 
 def _remembered(cache: str, key: str) -> str:
+    return _known(cache).get(key, "")
+
+
+def _known(cache: str) -> dict[str, str]:
     try:
         with open(os.path.join(cache, "containment.json"), "rb") as file:
-            return msgspec.json.decode(file.read(), type=dict[str, str]).get(key, "")
+            return msgspec.json.decode(file.read(), type=dict[str, str])
     except (OSError, msgspec.MsgspecError):
-        return ""
+        return {}
 
 
 def _remember(cache: str, key: str, name: str) -> None:
+    boot = key.partition(" ")[0]
+    known = {old: value for old, value in _known(cache).items() if old.startswith(boot)}
     try:
         os.makedirs(cache, mode=0o700, exist_ok=True)
         draft = os.path.join(cache, f"containment.{os.getpid()}")
         with open(draft, "wb") as file:
-            file.write(msgspec.json.encode({key: name}))
+            file.write(msgspec.json.encode(known | {key: name}))
         os.rename(draft, os.path.join(cache, "containment.json"))
     except OSError:
         pass  # A cache that cannot be written costs a probe next time, nothing else.

@@ -27,8 +27,7 @@ def main() -> int:
         print(f"{argv[0]}: {error.strerror}", file=sys.stderr)
         return 127 if isinstance(error, FileNotFoundError) else 126
     _wait_for(child)
-    _kill_descendants()
-    return _reap(child)
+    return _end_all(child)
 
 
 def _adopt_orphans() -> None:
@@ -40,72 +39,74 @@ def _adopt_orphans() -> None:
 
 def _wait_for(child: int) -> None:
     """Waits until the agent has ended or the supervisor is gone, reaping orphans meanwhile."""
+    woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _heard)
+    agent = os.pidfd_open(child)
     poll = select.poll()
-    poll.register(_LIFE_LINE, select.POLLIN | select.POLLHUP)
-    poll.register(os.pidfd_open(child), select.POLLIN)
-    poll.poll()
+    for fd in (_LIFE_LINE, agent, woken):
+        poll.register(fd, select.POLLIN)
+    _reap_orphans(child)
+    while not any(fd != woken for fd, _ in poll.poll()):
+        os.read(woken, 4096)
+        _reap_orphans(child)
 
 
-def _kill_descendants() -> None:
+def _heard(number: int, frame: object) -> None:
+    """Python tells of a signal on the wake-up pipe only where it has a handler."""
+
+
+def _reap_orphans(child: int) -> None:
+    """Lets go of whatever else has ended; the agent's own status stays for the end."""
+    look = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    while (found := os.waitid(os.P_ALL, 0, look)) and found.si_pid != child:
+        os.waitpid(found.si_pid, 0)
+
+
+def _end_all(child: int) -> int:
+    """Kills until nothing is left, and gives the agent's exit code.
+
+    Whatever loses its parent becomes our child: killing children until there are none reaches everything below,
+    also what forks while it is killed. What has become another user's is beyond us, and is not waited for.
+    """
+    code, ours = 1, True
+    while ours:
+        killed = [_kill(pid) for pid in _children()]
+        ours = not killed or any(killed)
+        try:
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == child:
+                    code = os.waitstatus_to_exitcode(ended[1])
+        except ChildProcessError:
+            break
+    return 128 - code if code < 0 else code
+
+
+def _kill(pid: int) -> bool:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except PermissionError:
+        return False
+    except ProcessLookupError:
+        pass
+    return True
+
+
+def _children() -> list[int]:
     me = os.getpid()
-    while below := _descendants(me):
-        for pid in below:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        if not _alive(below):
-            return
+    try:
+        with open(f"/proc/{me}/task/{me}/children") as file:
+            return [int(word) for word in file.read().split()]
+    except FileNotFoundError:  # A kernel without CONFIG_PROC_CHILDREN.
+        return [int(name) for name in os.listdir("/proc") if name.isdigit() and _parent(name) == me]
 
 
-def _alive(pids: list[int]) -> bool:
-    """Whether any of them is more than a zombie that waits for us."""
-    return any(_state(pid) not in ("Z", "X", "") for pid in pids)
-
-
-def _descendants(root: int) -> list[int]:
-    parents = {pid: _parent(pid) for pid in _pids()}
-    below = {root}
-    grew = True
-    while grew:
-        found = {pid for pid, parent in parents.items() if parent in below} - below
-        below |= found
-        grew = bool(found)
-    return sorted(below - {root})
-
-
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-
-
-def _stat(pid: int) -> list[str]:
+def _parent(pid: str) -> int:
     try:
         with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()
+            return int(file.read().rpartition(")")[2].split()[1])
     except OSError:
-        return []
-
-
-def _parent(pid: int) -> int:
-    fields = _stat(pid)
-    return int(fields[1]) if fields else 0
-
-
-def _state(pid: int) -> str:
-    fields = _stat(pid)
-    return fields[0] if fields else ""
-
-
-def _reap(child: int) -> int:
-    code = 1
-    while True:
-        try:
-            pid, status = os.waitpid(-1, 0)
-        except ChildProcessError:
-            return code
-        if pid == child:
-            code = os.waitstatus_to_exitcode(status)
-            code = 128 - code if code < 0 else code
+        return 0
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -100,8 +99,10 @@ def write_json(path: str, value: Mapping[str, Any]) -> None:
             os.fsync(file.fileno())
         os.rename(draft, path)
     except OSError as error:
-        with suppress(OSError):
+        try:
             os.unlink(draft)
+        except OSError:
+            pass  # It was never made, or cannot be removed either; the first error says why.
         raise unusable(path, error) from error
 
 
@@ -113,7 +114,9 @@ def read_json(path: str) -> dict[str, Any]:
     except OSError as error:
         raise unusable(path, error) from error
     except msgspec.MsgspecError as error:
-        raise StateUnusable(f"{path} is not readable as JSON: {error}.") from error
+        raise StateUnusable(
+            f"{path} is not readable as JSON: {error}.", next_step="Restore the file, or remove the run: `inspan rm`."
+        ) from error
 
 
 def write_text(path: str, text: str) -> None:
@@ -167,7 +170,7 @@ def open_folder(path: str) -> RunFolder:
     """A run folder by its path; raises `RunNotFound` when there is none."""
     folder = RunFolder(run_id=RunId(os.path.basename(path)), path=path)
     if not os.path.exists(folder.file("run.json")):
-        raise RunNotFound(f"There is no run in {path}.", next_step="`inspan ps -a` lists the runs.")
+        raise RunNotFound(f"There is no run in {path}: run.json is missing.", next_step="`inspan reindex` forgets it.")
     return folder
 
 

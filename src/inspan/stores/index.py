@@ -88,7 +88,7 @@ def _open(state: str) -> "Generator[sqlite3.Connection]":
     except sqlite3.Error as error:
         raise _broken(path, error) from error
     try:
-        if database.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+        if _version(database) != _VERSION:
             _create(database)
         yield database
     except sqlite3.Error as error:
@@ -98,12 +98,19 @@ def _open(state: str) -> "Generator[sqlite3.Connection]":
 
 
 def _create(database: "sqlite3.Connection") -> None:
-    with suppress(sqlite3.OperationalError):  # Locked, without waiting, by another process that makes it just now.
+    with suppress(database.OperationalError):  # Locked, without waiting, by another process that makes it just now.
         database.execute("PRAGMA journal_mode = WAL")
+    database.execute("BEGIN IMMEDIATE")
     with database:
+        if _version(database) == _VERSION:
+            return  # Another process was quicker, and may have entered runs already.
         database.execute("DROP TABLE IF EXISTS run")
         database.execute(_TABLE)
         database.execute(f"PRAGMA user_version = {_VERSION}")
+
+
+def _version(database: "sqlite3.Connection") -> int:
+    return database.execute("PRAGMA user_version").fetchone()[0]
 
 
 def _broken(path: str, error: "sqlite3.Error") -> StateUnusable:

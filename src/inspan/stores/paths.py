@@ -12,17 +12,17 @@ _SOCKET_PATH_BYTES = 107
 
 def state_home(env: Mapping[str, str] = os.environ) -> str:
     """The folder of everything durable."""
-    return os.path.join(env.get("XDG_STATE_HOME") or _below_home(env, ".local/state"), "inspan")
+    return os.path.join(_absolute(env, "XDG_STATE_HOME") or _below_home(env, ".local/state"), "inspan")
 
 
 def cache_home(env: Mapping[str, str] = os.environ) -> str:
     """The folder of what can be thrown away at any time."""
-    return os.path.join(env.get("XDG_CACHE_HOME") or _below_home(env, ".cache"), "inspan")
+    return os.path.join(_absolute(env, "XDG_CACHE_HOME") or _below_home(env, ".cache"), "inspan")
 
 
 def data_home(env: Mapping[str, str] = os.environ) -> str:
     """The folder of the agents that inspan installed."""
-    return os.path.join(env.get("XDG_DATA_HOME") or _below_home(env, ".local/share"), "inspan")
+    return os.path.join(_absolute(env, "XDG_DATA_HOME") or _below_home(env, ".local/share"), "inspan")
 
 
 def runtime_home(env: Mapping[str, str] = os.environ) -> str:
@@ -60,6 +60,12 @@ def unusable(path: str, error: OSError) -> StateUnusable:
         f"Cannot use {path}: {error.strerror or error}.",
         next_step="Check its owner and free space, or set XDG_STATE_HOME to another folder.",
     )
+
+
+def _absolute(env: Mapping[str, str], name: str) -> str:
+    """The XDG rules say to ignore a relative path: it would be another folder for each working folder."""
+    path = env.get(name, "")
+    return path if os.path.isabs(path) else ""
 
 
 def _below_home(env: Mapping[str, str], path: str) -> str:

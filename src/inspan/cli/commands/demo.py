@@ -58,6 +58,8 @@ def _usable(wanted: Driver) -> Driver:
         try:
             locate(wanted)
         except AgentMissing:
+            if os.environ.get(wanted.program_variable):
+                raise
             _head(f"installing {wanted.title} {wanted.install.version} from its wheel (once)")
             install(wanted)
         return wanted
@@ -71,7 +73,8 @@ def _show(agent: Driver, folder: Path) -> int:
     _make_repository(folder)
     _head("a small repository with a failing test")
     red = _run_tests(folder)
-    _head(f"{agent.title} at work (real program, SCRIPTED model: {_SCENARIO.name})")
+    program = "not a vendor's" if agent.built_in else "real program"
+    _head(f"{agent.title} at work ({program}, SCRIPTED model: {_SCENARIO.name})")
     task = Task(
         prompt="The tests fail. Find out why and fix it.",
         cwd=str(folder.resolve()),
@@ -137,4 +140,5 @@ def _run_tests(folder: Path) -> int:
 
 
 def _head(text: str) -> None:
-    click.echo("\n" + styled(f"── {text}", "bold", colour=wants_colour(sys.stdout)))
+    colour = wants_colour(sys.stdout)
+    click.echo("\n" + styled(f"── {text}", "bold", colour=colour), color=colour)

@@ -23,7 +23,7 @@ def command(as_json: bool) -> int:
     colour = wants_colour(sys.stdout)
     for each in findings:
         mark, style = _MARKS[each.state]
-        click.echo(f"{styled(mark, style, colour=colour)} {each.subject}: {each.detail}")
+        click.echo(f"{styled(mark, style, colour=colour)} {each.subject}: {each.detail}", color=colour)
         if each.next_step:
             click.echo(f"    → {each.next_step}")
     return 0 if usable(findings) else AGENT

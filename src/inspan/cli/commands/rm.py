@@ -1,9 +1,12 @@
 """Delete ended runs and their sessions."""
 
+from contextlib import suppress
+
 import click
 
 from inspan.cli.output import print_json
 from inspan.engine.runs import find, remove, settle
+from inspan.errors import StateUnusable
 from inspan.stores.paths import state_home
 
 
@@ -15,7 +18,8 @@ def command(runs: tuple[str, ...], as_json: bool) -> None:
     state = state_home()
     folders = [find(state, run) for run in runs]
     for folder in folders:
-        settle(state, folder)
+        with suppress(StateUnusable):  # What cannot be read can still be deleted.
+            settle(state, folder)
         remove(state, folder)
         if not as_json:
             click.echo(folder.run_id)

@@ -1,34 +1,19 @@
 """Run a task with an agent, and follow it."""
 
 import os
-import re
+import signal
 import sys
 from typing import Any
 
 import click
 import msgspec
 
+from inspan.cli.durations import Duration
 from inspan.engine.plan import prepare
 from inspan.engine.start import start
 from inspan.errors import BadInput
 from inspan.protocol.limits import Limits
 from inspan.protocol.task import Profile, Task
-
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-class _Duration(click.ParamType[float | None]):
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float | None:
-        if value in ("off", None):
-            return None
-        if isinstance(value, float):
-            return value
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", str(value))
-        if not match:
-            self.fail(f"{value!r} is no duration: use 90, 90s, 10m, 1h or off.", param, ctx)
-        return float(match[1]) * _UNITS[match[2]]
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,11 +47,11 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--model-from", default="", metavar="script:FILE", help="Answer the model calls from a scenario file.")
 @click.option("--sandbox", default="", help="none or bwrap. [default: none; bwrap where the agent needs it as root]")
 @click.option("--profile", type=click.Choice(["user", "clean"]), help="Whose settings. [default: user; clean under CI]")
-@click.option("--timeout", type=_Duration(), default=600.0, help="Longest the whole run may take. [default: 600s]")
-@click.option("--start-timeout", type=_Duration(), default=60.0, help="Longest until the first event. [default: 60s]")
-@click.option("--idle-timeout", type=_Duration(), default=None, help="Longest without any output. [default: off]")
+@click.option("--timeout", type=Duration(), default=600.0, help="Longest the whole run may take. [default: 600s]")
+@click.option("--start-timeout", type=Duration(), default=60.0, help="Longest until the first event. [default: 60s]")
+@click.option("--idle-timeout", type=Duration(), default=None, help="Longest without any output. [default: off]")
 @click.option(
-    "--stall-timeout", type=_Duration(), default=120.0, help="Longest silence of a model call. [default: 120s]"
+    "--stall-timeout", type=Duration(), default=120.0, help="Longest silence of a model call. [default: 120s]"
 )
 @click.option("--project", default="", help="Project name. [default: from the git repository]")
 @click.option("--task", default="default", help="Task name.", show_default=True)
@@ -84,8 +69,10 @@ def command(**options: Any) -> int:
     prepared = prepare(_task(given))
     start(prepared)
     if given.detach:
-        click.echo(prepared.plan.run_id)
+        _print_id(prepared.plan.run_id, as_json=given.as_json)
         return 0
+    # A Ctrl-C from here on is meant for the run; it waits until `following` has taken over.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
     # Start-up time: the supervisor is starting already while this loads.
     from inspan.cli.following import follow_as_json, follow_as_text
 
@@ -95,7 +82,7 @@ def command(**options: Any) -> int:
 
 def _task(given: _Given) -> Task:
     return Task(
-        prompt=sys.stdin.read() if given.prompt == "-" else given.prompt,
+        prompt=_from_stdin() if given.prompt == "-" else given.prompt,
         cwd=os.path.realpath(given.cwd),
         agent=given.agent,
         model=given.model,
@@ -113,6 +100,20 @@ def _task(given: _Given) -> Task:
             stall_timeout_s=given.stall_timeout,
         ),
     )
+
+
+def _from_stdin() -> str:
+    return sys.stdin.buffer.read().decode(errors="surrogateescape") if sys.stdin else ""
+
+
+def _print_id(run_id: str, *, as_json: bool) -> None:
+    if as_json:
+        # Start-up time: nothing else of this command prints JSON before the run has been started.
+        from inspan.cli.output import print_json
+
+        print_json(run_id=run_id)
+    else:
+        click.echo(run_id)
 
 
 def _pair(text: str) -> tuple[str, str]:

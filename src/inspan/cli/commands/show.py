@@ -5,7 +5,7 @@ import sys
 import click
 import msgspec
 
-from inspan.cli.console import Console
+from inspan.cli.console import Console, cut
 from inspan.cli.output import print_json
 from inspan.engine.runs import find, settle
 from inspan.stores.folder import read_json
@@ -33,10 +33,10 @@ def command(run: str, as_json: bool) -> None:
     console = Console(sys.stdout)
     if summary.started:
         console.show(summary.started)
-    click.echo(f"  prompt: {described['task']['prompt']}\n  cwd: {described['task']['cwd']}")
+    click.echo(f"  prompt: {cut(described['task']['prompt'])}\n  cwd: {described['task']['cwd']}")
     click.echo(f"  session: {summary.session_id or '-'}\n  folder: {folder.path}")
     if summary.text:
-        click.echo(f"\n{summary.text}\n")
+        click.echo(f"\n{cut(summary.text)}\n")
     if summary.ended:
         console.show(summary.ended)
     else:

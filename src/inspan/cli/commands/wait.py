@@ -4,8 +4,9 @@ import time
 
 import click
 
+from inspan.cli.durations import Duration
 from inspan.cli.exit_codes import TIMEOUT, of_run
-from inspan.cli.output import print_json
+from inspan.cli.output import error_json, print_json
 from inspan.engine.runs import find, follow
 from inspan.protocol.events import RunEnded
 from inspan.stores.folder import RunFolder
@@ -14,7 +15,7 @@ from inspan.stores.paths import state_home
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True)
-@click.option("--timeout", type=float, help="Give up after so many seconds (exit code 124); the runs go on.")
+@click.option("--timeout", type=Duration(), help="Give up after so long (exit code 124); the runs go on.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per run.")
 def command(runs: tuple[str, ...], timeout: float | None, as_json: bool) -> int:
     """Wait until runs have ended, and leave with the last one's exit code. RUNS are ids, prefixes or @last."""
@@ -24,6 +25,7 @@ def command(runs: tuple[str, ...], timeout: float | None, as_json: bool) -> int:
     for folder in [find(state, run) for run in runs]:
         ended = _wait(state, folder, deadline)
         if ended is None:
+            _say_not_yet(folder.run_id, as_json=as_json)
             return TIMEOUT
         if as_json:
             print_json(run_id=folder.run_id, ended=ended)
@@ -31,6 +33,12 @@ def command(runs: tuple[str, ...], timeout: float | None, as_json: bool) -> int:
             click.echo(f"{folder.run_id} {ended.outcome} {ended.reason}")
         code = of_run(ended)
     return code
+
+
+def _say_not_yet(run_id: str, *, as_json: bool) -> None:
+    message, next_step = f"Run {run_id} has not ended in time.", f"It goes on: `inspan logs -f {run_id}`."
+    text = error_json("timeout", message, next_step) if as_json else f"inspan: {message}\n  → {next_step}"
+    click.echo(text, err=True)
 
 
 def _wait(state: str, folder: RunFolder, deadline: float | None) -> RunEnded | None:
