@@ -40,7 +40,7 @@ def _ours(here: Place, runs: int, engine: str) -> dict[str, Any]:
     try:
         return side("ours", str(runs), str(runs), engine, env=here.env, cwd=here.path("work"))
     finally:
-        here.forget_runs()
+        here.empty_runs()
 
 
 def _sdk(here: Place, program: str, runs: int) -> dict[str, Any]:

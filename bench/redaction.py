@@ -22,10 +22,10 @@ _ALPHABET = string.ascii_letters + string.digits
 _PREFIXES = ("sk-ant-api03-", "ghp_", "AKIA", "xoxb-", "")
 
 
-def measure() -> list[dict[str, Any]]:
+def measure(*, quick: bool = False) -> list[dict[str, Any]]:
     """One row per figure; the peer is what is usually done: `bytes.replace` for each secret as it is."""
     chance = random.Random(7)
-    lines = _log(chance)
+    lines = _log(chance, size_bytes=_LOG_BYTES // 8 if quick else _LOG_BYTES)
     many, few = _secrets(chance, 1000), _secrets(chance, 50)
     return [
         _stream_row("redaction_mb_per_cpu_s", lines, many, "ahocorasick"),
@@ -106,12 +106,12 @@ def _secrets(chance: random.Random, count: int) -> dict[str, str]:
     return {f"SECRET_{number}": value() for number in range(count)}
 
 
-def _log(chance: random.Random) -> list[bytes]:
+def _log(chance: random.Random, *, size_bytes: int) -> list[bytes]:
     """JSON lines like an agent's, about 1.8 KB each: ids, counts, and source code as what tools returned."""
     source = "".join(map(_source, [module for module in list(sys.modules.values()) if module]))
     lines: list[bytes] = []
     size = 0
-    while size < _LOG_BYTES:
+    while size < size_bytes:
         lines.append(_line(chance, source))
         size += len(lines[-1])
     return lines

@@ -3,12 +3,12 @@
 import asyncio
 import os
 import sys
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 from bench.sides.spent import cpu_s, peak_mb, tell
 from inspan import Event, Task, run
-from inspan.engine import session
-from inspan.redaction import SecretSet
+from inspan.redaction import secret_set
+from inspan.redaction.engines import Engine, Finder, finder
 
 
 async def main(cwd: str, *, runs: int, at_once: int) -> None:
@@ -30,9 +30,12 @@ async def main(cwd: str, *, runs: int, at_once: int) -> None:
     tell(cpu_s=cpu_s() - before, peak_mb=peak_mb(), events=events)
 
 
+def _hyperscan(patterns: Sequence[bytes], cores_of: Mapping[bytes, bytes], *, engine: Engine) -> Finder:
+    return finder(patterns, cores_of, engine="hyperscan")
+
+
 if __name__ == "__main__":
-    engine = sys.argv[3]
-    if engine != "auto":
+    if sys.argv[3] == "hyperscan":
         # Left to itself, a set of this size does without hyperscan; here the question is what it would gain.
-        session.SecretSet = partial(SecretSet, engine=engine)  # pyright: ignore[reportAttributeAccessIssue]
+        secret_set.finder = _hyperscan
     asyncio.run(main(os.getcwd(), runs=int(sys.argv[1]), at_once=int(sys.argv[2])))

@@ -13,7 +13,7 @@ from .place import ROOT
 _DATA = os.path.join(ROOT, "bench", "data")
 _KINDS = ("init", "text", "bash_call", "bash_result", "write_call", "write_result", "result")
 _CYCLE = ("text", "bash_call", "bash_result", "text", "write_call", "write_result")
-_PROSE, _OUTPUT, _FILE = (100, 900), (400, 3100), (200, 2500)
+_PROSE, _OUTPUT, _FILE = (100, 900), (400, 2900), (200, 2400)
 
 
 def write_stream(path: str, *, lines: int) -> float:

@@ -6,11 +6,12 @@ import shutil
 import string
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _FOLDERS = ("home", "state", "cache", "data", "config", "run", "work", "agent")
+_SMALL_BYTES = 64 * 1024
 
 
 class Place:
@@ -36,13 +37,20 @@ class Place:
     def state(self) -> str:
         return self.path("state", "inspan")
 
-    def forget_runs(self) -> None:
-        """Removes what the runs so far have left; caches stay."""
-        shutil.rmtree(self.state, ignore_errors=True)
+    def empty_runs(self) -> None:
+        """Gives back the room that the runs so far take, without deleting a file.
+
+        After many deletions ext4 walks past each deleted inode for minutes, at 0.2 ms for every file that is made.
+        """
+        for folder, _, names in os.walk(os.path.join(self.state, "projects")):
+            for name in names:
+                path = os.path.join(folder, name)
+                if os.path.getsize(path) > _SMALL_BYTES:
+                    os.truncate(path, 0)
 
 
 @contextmanager
-def place() -> Iterator[Place]:
+def place() -> Generator[Place]:
     """A fresh place, gone afterwards."""
     root = tempfile.mkdtemp(prefix="inspan-bench-")
     try:

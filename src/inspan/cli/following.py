@@ -68,7 +68,7 @@ def follow_as_text(state: str, folder: RunFolder, *, quiet: bool) -> int:
             console.show(record.event)
 
     ended = watch(state, folder, show=show)
-    if quiet or not sys.stdout.isatty():
+    if summary.text and (quiet or not sys.stdout.isatty()):
         sys.stdout.write(summary.text + "\n")
     return of_run(ended)
 

@@ -200,6 +200,7 @@ class ClaudeDialect:
             "api_retry": _retried,
             "permission_denied": self._permission_denied,
             "status": lambda frame: [],
+            "thinking_tokens": lambda frame: [],
             # A command that takes more than 3 s becomes a task; its tool call tells the rest.
             "task_started": lambda frame: [],
             "task_notification": lambda frame: [],

@@ -1,6 +1,6 @@
 """The environment of an agent: the parent's, without what is not its own, with what the run adds."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from inspan.contracts.driver import Driver
 from inspan.redaction import secrets_in
@@ -32,10 +32,12 @@ def agent_environment(
 
 
 def known_secrets(
-    parent: Mapping[str, str], added: Mapping[str, str], *, credentials: Iterable[str], token: str
+    parent: Mapping[str, str], added: Mapping[str, str], *, credentials: Sequence[str], token: str
 ) -> dict[str, str]:
-    """Every secret that could appear in this run's output, by name."""
-    both = {**parent, **added}
-    keys = {name: both[name] for name in credentials if len(both.get(name, "")) >= 8}
-    own = {_OWN_SECRETS: token} if token else {}
-    return {**secrets_in(parent), **secrets_in(added), **keys, **own}
+    """Every secret that could appear in this run's output, by name; one that the run replaces is still a secret."""
+    found = {_OWN_SECRETS: token} if token else {}
+    for env in (parent, added):
+        keys = {name: env[name] for name in credentials if len(env.get(name, "")) >= 8}
+        for name, value in {**secrets_in(env), **keys}.items():
+            found[name if found.get(name, value) == value else f"{name}.added"] = value
+    return found

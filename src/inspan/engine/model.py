@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from inspan.protocol.events import Event, ModelCallEnded, RateLimited
 from inspan.protocol.outcome import Reason
+from inspan.redaction import SecretSet
 
 from .plan import Plan
 
@@ -44,7 +45,8 @@ class ModelEndpoint:
         from inspan.gateway import Gateway, ScriptUpstream, load_scenario
 
         scenario = load_scenario(self._plan.task.model_from.partition(":")[2])
-        self._script = ScriptUpstream(scenario, cwd=self._plan.task.cwd)
+        redact = SecretSet.shared(self._plan.secrets).redact_text
+        self._script = ScriptUpstream(scenario, cwd=self._plan.task.cwd, redact=redact)
         self._gateway = Gateway(
             token=self._plan.token,
             upstream=self._script,

@@ -4,6 +4,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 import msgspec
 
@@ -45,6 +46,7 @@ def installed_folder(driver: Driver) -> str:
     return os.path.join(data_home(), "agents", driver.name, driver.install.version)
 
 
+@cache
 def carried(path: str) -> str:
     """The full path of a file that a package of this Python environment carries, or an empty string."""
     for folder in (sysconfig.get_paths()["platlib"], *sys.path):

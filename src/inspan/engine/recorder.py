@@ -1,4 +1,4 @@
-"""The way of an event from a dialect to the log: summary, large fields, blocks of text, the gate, the store."""
+"""The way of an event from a dialect to the log: summary, blocks of text, the gate, the store."""
 
 import os
 import time
@@ -19,8 +19,6 @@ from inspan.protocol.events import (
 from inspan.redaction import Gate, Redactor, SecretSet
 from inspan.stores.log import SYNC_S, RunLog
 
-from .large import lighten
-
 _STATE_CHANGES = frozenset({RunStarted, ThreadStarted, TurnCompleted, TurnFailed, RunEnded})
 
 
@@ -35,35 +33,43 @@ class Recorder:
         log: RunLog,
         *,
         secrets: SecretSet,
-        folder: str,
         loop: AbstractEventLoop,
         on_event: Callable[[Event], None] | None,
         on_refusal: Callable[[Exception], None],
     ) -> None:
         self.summary = Summary()
         self._log = log
-        self._secrets = secrets
         self._gate = Gate(secrets)
-        self._folder = folder
         self._loop = loop
         self._on_event = on_event
         self._on_refusal = on_refusal
         self._blocks: set[str] = set()
+        self._waiting: list[Event] = []
         self._sync_due: TimerHandle | None = None
 
-    def emit(self, events: Sequence[Event], *, large: bool = False) -> None:
-        """Numbers and queues events; `settle` lets followers see them."""
+    @property
+    def next_number(self) -> int:
+        """The number that the next event will get."""
+        return self._log.number + len(self._waiting) + 1
+
+    def emit(self, events: Sequence[Event]) -> None:
+        """Takes events in; `settle` appends them and lets followers see them."""
         for event in events:
-            if large:
-                event = lighten(event, folder=self._folder, secrets=self._secrets, number=self._log.number + 1)
             if self._blocks or event.__class__ is TextDelta:
                 event = self._in_blocks(event)
                 if event is None:
                     continue
-            self._append(event)
+            self.summary.add(event)
+            self._waiting.append(event)
 
     def settle(self) -> None:
-        """Hands everything to followers, and sees to it that it is synced soon."""
+        """Appends what was taken in, all through the gate at once, and syncs it now or soon."""
+        while self._waiting:
+            events, self._waiting = self._waiting, []
+            self._log.extend(self._gate.events(events))
+            if not _STATE_CHANGES.isdisjoint(map(type, events)):
+                self._log.sync()
+            self._tell(events)
         if not self._log.flush():
             return
         if self._log.wants_sync:
@@ -80,6 +86,7 @@ class Recorder:
                 self._log.give_up(self._gate.event(last))
             else:
                 self.emit([last])
+                self.settle()
             self._log.sync()
         except OSError:
             self._log.give_up(self._gate.event(last))
@@ -87,22 +94,16 @@ class Recorder:
             self._log.close()
             self.summary.add(last)
 
-    def _append(self, event: Event) -> None:
-        self.summary.add(event)
-        self._log.append(self._gate.event(event))
-        if event.__class__ in _STATE_CHANGES:
-            self._log.sync()
-        if self._on_event:
-            self._tell(event)
-
-    def _tell(self, event: Event) -> None:
-        callback, self._on_event = self._on_event, None
+    def _tell(self, events: Sequence[Event]) -> None:
+        if self._on_event is None:
+            return
+        self._log.flush()
         try:
-            if callback:
-                callback(event)
-                self._on_event = callback
+            for event in events:
+                self._on_event(event)
         except Exception as error:  # A stranger's code may raise anything; the run goes on without it, and says so.
-            self._append(ErrorReported(message=f"the event callback raised {error!r} and is not called again"))
+            self._on_event = None
+            self.emit([ErrorReported(message=f"the event callback raised {error!r} and is not called again")])
 
     def _in_blocks(self, event: Event) -> Event | None:
         """Text in pieces passes one redactor per block; whatever ends the block lets out what was held back."""
@@ -114,7 +115,7 @@ class Recorder:
         for block in blocks:
             rest = self._gate.end_block(block)
             if rest:
-                self._append(TextDelta(block=block, text=rest))
+                self._waiting.append(TextDelta(block=block, text=rest))
         return event
 
     def _sync(self) -> None:

@@ -1,7 +1,7 @@
 """The folder is the registry: drivers and sandboxes are found by listing their folders."""
 
 import os
-from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -12,7 +12,7 @@ from inspan.errors import BadInput, UnknownAgent
 _NO_SANDBOX = frozenset({"__init__", "containment", "programs", "reaper"})
 
 
-def agent_names() -> list[str]:
+def agent_names() -> tuple[str, ...]:
     """Every agent that has a driver."""
     return _modules("inspan.drivers", frozenset({"__init__"}))
 
@@ -22,6 +22,8 @@ def driver(name: str) -> Driver:
     if not name:
         return next(found for found in drivers() if found.default)
     if name not in (known := agent_names()):
+        from difflib import get_close_matches  # Start-up time: only a mistake needs it.
+
         nearest = get_close_matches(name, known, 1)
         hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
         raise UnknownAgent("agent", name, "no such agent.", next_step=f"{hint}Known agents: {', '.join(known)}.")
@@ -51,8 +53,9 @@ def sandbox(name: str) -> Sandbox:
     return import_module(f"inspan.sandboxes.{name}").SANDBOX
 
 
-def _modules(package: str, left_out: frozenset[str]) -> list[str]:
+@cache
+def _modules(package: str, left_out: frozenset[str]) -> tuple[str, ...]:
     spec = find_spec(package)
     folders = spec.submodule_search_locations if spec and spec.submodule_search_locations else []
     names = {entry.removesuffix(".py") for folder in folders for entry in os.listdir(folder)}
-    return sorted(name for name in names if name.isidentifier() and name not in left_out and name != "__pycache__")
+    return tuple(sorted(name for name in names - left_out if name.isidentifier() and name != "__pycache__"))

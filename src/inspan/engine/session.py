@@ -21,7 +21,7 @@ from inspan.stores.log import RunLog
 from inspan.transports.spawn import Spawned
 
 from .ending import Clock, bring_down, drop_life_line
-from .large import LARGE_BYTES
+from .large import LARGE_BYTES, lighten
 from .model import ModelEndpoint
 from .plan import Plan
 from .recorder import RawFile, Recorder
@@ -53,7 +53,6 @@ class Session:
         self._recorder = Recorder(
             log,
             secrets=self._secrets,
-            folder=plan.folder,
             loop=self._loop,
             on_event=on_event,
             on_refusal=self._break,
@@ -178,9 +177,15 @@ class Session:
         for line in self._lines.feed(chunk) if chunk else self._lines.flush():
             if isinstance(line, Overlong):
                 emit([_too_long(line)])
+            elif len(line) > LARGE_BYTES:
+                emit(receive(self._lightened(line)).events)
             elif line:
-                emit(receive(line).events, large=len(line) > LARGE_BYTES)
+                emit(receive(line).events)
         self._recorder.settle()
+
+    def _lightened(self, line: bytes) -> bytes:
+        number = self._recorder.next_number
+        return lighten(line, folder=self._plan.folder, secrets=self._secrets, number=number)
 
     def _overhear(self, chunk: bytes) -> None:
         self._clock.hear(event=False)

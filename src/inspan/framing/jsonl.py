@@ -30,7 +30,7 @@ class Lines:
         lines: list[bytes | Overlong] = [self._take(first)]
         if rest:
             *whole, tail = rest.split(b"\n")
-            lines += map(self._checked, whole)
+            lines += whole if len(rest) <= self._limit_bytes else map(self._checked, whole)
             self._hold(tail)
         return lines
 

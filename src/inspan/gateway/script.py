@@ -1,7 +1,7 @@
 """A scripted model: answers each call with the next step of a scenario, and says where a run left it."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -36,11 +36,15 @@ _SIDE_ANSWERS: dict[Purpose, bytes] = {
 
 
 class ScriptUpstream:
-    """Plays a scenario once; a call that the scenario did not foresee is refused, and complained of."""
+    """Plays a scenario once; a call that the scenario did not foresee is refused, and complained of.
 
-    def __init__(self, scenario: Scenario, *, cwd: str) -> None:
+    Complaints quote what came, cut short: `redact` sees it first, for half a secret is not found any more.
+    """
+
+    def __init__(self, scenario: Scenario, *, cwd: str, redact: Callable[[str], str] = str) -> None:
         self._steps = scenario.call
         self._cwd = Path(cwd)
+        self._redact = redact
         self._index = 0
         self._times_played = 0
         self._first_complaint = ""
@@ -56,10 +60,10 @@ class ScriptUpstream:
             return await _send(reply, 200, _SIDE_ANSWERS[request.purpose])
         step = self._next_step()
         if step is None:
-            return await self._refuse(wire, reply, f"A request came after the last call: {_shown(request.ask)}.")
+            return await self._refuse(wire, reply, f"A request came after the last call: {self._shown(request.ask)}.")
         number, call = step
         tool = self._tool(call, request.ask)
-        objection = _objection(call, request.ask, tool=tool)
+        objection = self._objection(call, request.ask, tool=tool)
         if objection:
             return await self._refuse(wire, reply, f"Call {number} {objection}.")
         return await _play(call, wire, request.ask, reply, tool=tool)
@@ -78,6 +82,18 @@ class ScriptUpstream:
         wanted = _wanted(call)
         return None if wanted is None else pick(wanted, ask.tools, cwd=self._cwd)
 
+    def _objection(self, call: Call, ask: Ask, *, tool: ToolUse | None) -> str:
+        """What keeps this call from being answered as written."""
+        if call.expect not in ask.newest_text:
+            return f"expected {call.expect!r}, but what came was {self._shown(ask)}"
+        if _wanted(call) is not None and tool is None:
+            offered = ", ".join(tool.name for tool in ask.tools) or "none"
+            return f"finds no tool for {_wanted(call)!r}; offered: {offered}"
+        return ""
+
+    def _shown(self, ask: Ask) -> str:
+        return repr(self._redact(ask.newest_text)[:_SHOWN_LENGTH])
+
     async def _refuse(self, wire: Wire, reply: Reply, complaint: str) -> None:
         self._first_complaint = self._first_complaint or complaint
         reply.note(f"unexpected request: {complaint}")
@@ -93,20 +109,6 @@ class ScriptUpstream:
 
 def _wanted(call: Call) -> Step | None:
     return call.run if call.run is not None else call.write or call.edit
-
-
-def _objection(call: Call, ask: Ask, *, tool: ToolUse | None) -> str:
-    """What keeps this call from being answered as written."""
-    if call.expect not in ask.newest_text:
-        return f"expected {call.expect!r}, but what came was {_shown(ask)}"
-    if _wanted(call) is not None and tool is None:
-        offered = ", ".join(tool.name for tool in ask.tools) or "none"
-        return f"finds no tool for {_wanted(call)!r}; offered: {offered}"
-    return ""
-
-
-def _shown(ask: Ask) -> str:
-    return repr(ask.newest_text[:_SHOWN_LENGTH])
 
 
 async def _play(call: Call, wire: Wire, ask: Ask, reply: Reply, *, tool: ToolUse | None) -> None:

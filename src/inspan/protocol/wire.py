@@ -6,7 +6,7 @@ a function to `_UPGRADES` that lifts an event of the older schema by one.
 """
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -55,7 +55,18 @@ _decode_declaration = msgspec.json.Decoder(_Declaration).decode
 
 def record_line(number: int, at: float, body: bytes) -> bytes:
     """The line that stores an encoded event: its number, its time and a checksum over all three."""
-    return b'%b"event":%b}\n' % (_head(number, at, body), body)
+    return record_lines(number, at, [body])[0]
+
+
+def record_lines(number: int, at: float, bodies: Sequence[bytes]) -> list[bytes]:
+    """The lines of several events that came at the same time, numbered from `number` on."""
+    stamp, crc32 = b"%.3f" % at, zlib.crc32
+    lines: list[bytes] = []
+    for body in bodies:
+        head = b'{"n":%d,"t":%b,' % (number, stamp)
+        lines.append(b'%b"crc":"%08x","event":%b}\n' % (head, crc32(body, crc32(head)), body))
+        number += 1
+    return lines
 
 
 def body_of(line: bytes) -> tuple[int, float, bytes]:
@@ -66,7 +77,7 @@ def body_of(line: bytes) -> tuple[int, float, bytes]:
         raise BrokenRecord(str(error)) from error
     body = bytes(parsed.event)
     # By its spelling, not its value: 5.0e0 is 5.000 to a parser, and still a byte that somebody changed.
-    if not line.startswith(_head(parsed.n, parsed.t, body)):
+    if line.rstrip(b"\n") != record_line(parsed.n, parsed.t, body)[:-1]:
         raise BrokenRecord(f"record {parsed.n} does not match its checksum")
     return parsed.n, parsed.t, body
 
@@ -112,8 +123,3 @@ def json_schema() -> dict[str, Any]:
         **schema,
         "$defs": definitions,
     }
-
-
-def _head(number: int, at: float, body: bytes) -> bytes:
-    head = b'{"n":%d,"t":%.3f,' % (number, at)
-    return b'%b"crc":"%08x",' % (head, zlib.crc32(body, zlib.crc32(head)))

@@ -1,7 +1,7 @@
 """The gate: what stands between events and everyone who may see them, be it a file, a socket or a screen."""
 
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -32,6 +32,13 @@ class Gate:
         if not self._secrets.find_any(encoded):
             return encoded
         return self._encode(self.value(self._decoder.decode(encoded)))
+
+    def events(self, events: Sequence[object]) -> list[bytes]:
+        """Several events as JSON; all of them are scanned at once, and one by one only if there is a secret."""
+        encoded = [self._encode(event) for event in events]
+        if not self._secrets.find_any(b"\n".join(encoded)):
+            return encoded
+        return [self.event(event) for event in events]
 
     def text(self, text: str) -> str:
         """The text, redacted."""

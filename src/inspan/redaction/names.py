@@ -5,6 +5,7 @@ Errs to the side of redacting, but a value that is an ordinary word or a path wo
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import pairwise
 from urllib.parse import unquote, urlsplit
 
@@ -61,6 +62,7 @@ def secrets_in(env: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+@lru_cache(maxsize=1024)  # A program that starts many runs asks for the same variables each time.
 def _secrets_of(name: str, value: str) -> list[str]:
     inside = list(dict.fromkeys(_inside(value)))
     if inside or _URL.match(value):

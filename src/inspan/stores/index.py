@@ -90,6 +90,7 @@ def _open(state: str) -> "Generator[sqlite3.Connection]":
     try:
         if _version(database) != _VERSION:
             _create(database)
+        database.execute("PRAGMA synchronous = NORMAL")
         yield database
     except sqlite3.Error as error:
         raise _broken(path, error) from error

@@ -2,10 +2,10 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from inspan.errors import LogBroken, LogTooNew, RunBusy
-from inspan.protocol.wire import SCHEMA, BrokenRecord, Record, is_last, read_record, record_line, schema_of
+from inspan.protocol.wire import SCHEMA, BrokenRecord, Record, is_last, read_record, record_lines, schema_of
 
 from .paths import unusable
 
@@ -37,9 +37,13 @@ class RunLog:
 
     def append(self, body: bytes) -> int:
         """Numbers an encoded event and queues it; it is on disk after `flush`."""
-        self.number += 1
-        self._pending.append(record_line(self.number, self._clock(), body))
+        self.extend([body])
         return self.number
+
+    def extend(self, bodies: Sequence[bytes]) -> None:
+        """Numbers and queues encoded events that came together."""
+        self._pending += record_lines(self.number + 1, self._clock(), bodies)
+        self.number += len(bodies)
 
     def flush(self) -> bool:
         """Hands what is queued to the system; says whether a sync is due. Raises `OSError` on a full disk."""

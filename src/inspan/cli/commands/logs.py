@@ -1,7 +1,7 @@
 """Print a run's events as text."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import click
 
@@ -42,10 +42,15 @@ def _shower() -> Callable[[Record], None]:
 
 def _print_raw(folder: RunFolder) -> int:
     for name, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
-        try:
-            with open(folder.file(name), "rb") as file:
-                while piece := file.read(1 << 20):
-                    stream.buffer.write(piece)
-        except OSError as error:
-            raise unusable(folder.file(name), error) from error
+        for piece in _pieces(folder.file(name)):
+            stream.buffer.write(piece)
     return 0
+
+
+def _pieces(path: str) -> Iterator[bytes]:
+    try:
+        with open(path, "rb") as file:
+            while piece := file.read(1 << 20):
+                yield piece
+    except OSError as error:
+        raise unusable(path, error) from error
