@@ -62,7 +62,7 @@ def inspan() -> None:
 def main() -> None:
     """Runs the command line and leaves with the documented exit code; no traceback reaches the user."""
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  so it is after `>&-`
-        sys.stdout = open(os.devnull, "w")
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     sys.exit(run(sys.argv[1:]))
 
 

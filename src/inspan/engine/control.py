@@ -8,6 +8,7 @@ import msgspec
 
 from inspan.protocol.commands import Command
 from inspan.protocol.wire import decode_command, encode
+from inspan.stores.folder import forget
 from inspan.stores.paths import private_folder
 
 _ANSWER_S = 5.0
@@ -23,7 +24,7 @@ class ControlServer:
 
     async def open(self) -> None:
         private_folder(os.path.dirname(self._path))
-        _forget(self._path)
+        forget(self._path)
         self._server = await asyncio.start_unix_server(self._serve, self._path)
         os.chmod(self._path, 0o600)
 
@@ -31,7 +32,7 @@ class ControlServer:
         if self._server:
             self._server.close()
             self._server = None
-            _forget(self._path)
+            forget(self._path)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -51,10 +52,3 @@ class ControlServer:
             return {"ok": False, "error": f"not a command: {error}"}
         problem = self._handle(command)
         return {"ok": not problem, "error": problem} if problem else {"ok": True}
-
-
-def _forget(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        pass

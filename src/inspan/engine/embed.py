@@ -23,8 +23,8 @@ async def run(task: Task, *, on_event: Callable[[Event], None] | None = None) ->
     """
     prepared = prepare(task)
     plan, folder = prepared.plan, prepared.folder
-    log = RunLog(folder.log)
     try:
+        log = RunLog(folder.log)
         spawned = _spawned(prepared)
         if isinstance(spawned, str):
             return fail_to_start(plan, folder, log, spawned)

@@ -103,7 +103,9 @@ class Recorder:
                 self._on_event(event)
         except Exception as error:  # A stranger's code may raise anything; the run goes on without it, and says so.
             self._on_event = None
-            self.emit([ErrorReported(message=f"the event callback raised {error!r} and is not called again")])
+            if not self.summary.ended:
+                message = f"the event callback raised {error!r} and is not called again"
+                self.emit([ErrorReported(message=message)])
 
     def _in_blocks(self, event: Event) -> Event | None:
         """Text in pieces passes one redactor per block; whatever ends the block lets out what was held back."""
@@ -130,7 +132,13 @@ class RawFile:
     """What an agent wrote to one of its outputs, redacted as a stream, byte for byte otherwise."""
 
     def __init__(self, path: str, secrets: SecretSet) -> None:
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._path = path
+        self._fd = -1
+        self._closed = False
+        try:
+            self._open()
+        except OSError:
+            pass  # A disk that is full already refuses again when there is something to write, and that ends the run.
         self._redactor = Redactor(secrets)
         self.written_at = time.monotonic()
 
@@ -140,15 +148,21 @@ class RawFile:
 
     def close(self) -> None:
         """Writes what the redactor held back; raises `OSError` on a full disk, closed all the same."""
-        if self._fd < 0:
+        if self._closed:
             return
+        self._closed = True
         try:
             self._write(self._redactor.flush())
         finally:
-            os.close(self._fd)
-            self._fd = -1
+            if self._fd >= 0:
+                os.close(self._fd)
 
     def _write(self, data: bytes) -> None:
+        if self._fd < 0:
+            self._open()
         view = memoryview(data)
         while view:
             view = view[os.write(self._fd, view) :]
+
+    def _open(self) -> None:
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

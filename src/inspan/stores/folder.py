@@ -139,7 +139,7 @@ def mark_active(state: str, folder: RunFolder) -> None:
 
 def unmark_active(state: str, run: str) -> None:
     """Takes the run off that list; doing it twice is no error."""
-    _forget(os.path.join(state, "active", run))
+    forget(os.path.join(state, "active", run))
 
 
 def active_runs(state: str) -> list[RunFolder]:
@@ -187,7 +187,8 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _forget(path: str) -> None:
+def forget(path: str) -> None:
+    """Removes a file; doing it twice is no error."""
     try:
         os.unlink(path)
     except FileNotFoundError:

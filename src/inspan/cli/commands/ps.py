@@ -5,7 +5,8 @@ import time
 import click
 
 from inspan.cli.output import columns, duration, print_json
-from inspan.engine.runs import Listed, list_runs
+from inspan.engine.listing import list_runs
+from inspan.stores.index import Row
 from inspan.stores.paths import state_home
 
 _HEADS = ("RUN", "AGENT", "STATE", "TIME", "TOKENS", "COST", "AGE", "PROMPT")
@@ -18,18 +19,17 @@ _HEADS = ("RUN", "AGENT", "STATE", "TIME", "TOKENS", "COST", "AGE", "PROMPT")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(everything: bool, limit: int | None, quiet: bool, as_json: bool) -> None:
     """List runs: the living ones, with -a the ended ones too."""
-    listed = list_runs(state_home(), ended=everything, limit=limit)[:limit]
+    rows = list_runs(state_home(), ended=everything, limit=limit)[:limit]
     if as_json:
-        print_json(runs=[{**each.row._asdict(), "alive": each.alive} for each in listed])
+        print_json(runs=[{**row._asdict(), "alive": row.outcome == "running"} for row in rows])
     elif quiet:
-        click.echo("\n".join(each.row.run_id for each in listed), nl=bool(listed))
+        click.echo("\n".join(row.run_id for row in rows), nl=bool(rows))
     else:
         now = time.time()
-        click.echo(columns(_HEADS, [_cells(each, now) for each in listed]))
+        click.echo(columns(_HEADS, [_cells(row, now) for row in rows]))
 
 
-def _cells(listed: Listed, now: float) -> tuple[str, ...]:
-    row = listed.row
+def _cells(row: Row, now: float) -> tuple[str, ...]:
     state = row.outcome if row.outcome in ("running", "completed") else f"{row.outcome} ({row.reason})"
     cost = "-" if row.cost_usd is None else f"${row.cost_usd:.4f}"
     age = duration(max(0.0, now - row.started_at))

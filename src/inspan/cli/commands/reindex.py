@@ -3,7 +3,7 @@
 import click
 
 from inspan.cli.output import print_json
-from inspan.engine.runs import reindex
+from inspan.engine.listing import reindex
 from inspan.stores.paths import state_home
 
 

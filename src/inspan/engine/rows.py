@@ -1,0 +1,60 @@
+"""A run as the index keeps it and `ps` shows it."""
+
+import os
+import time
+
+from inspan.errors import StateUnusable
+from inspan.folds.summary import Summary
+from inspan.protocol.events import RunEnded
+from inspan.stores.folder import RunFolder, read_json
+from inspan.stores.index import Row
+
+_PROMPT_CHARACTERS = 80
+
+
+def row_of(folder: RunFolder, summary: Summary, ended: RunEnded) -> Row:
+    """The run as the index keeps it."""
+    described = read_json(folder.file("run.json"))
+    started = summary.started
+    usage = ended.usage
+    return Row(
+        run_id=folder.run_id,
+        path=folder.path,
+        project=str(described.get("project", "")),
+        task=started.task if started else str(described.get("task", {}).get("task", "")),
+        agent=str(described.get("agent", "")),
+        started_at=float(described.get("created_at", 0.0)),
+        duration_s=ended.duration_s,
+        outcome=ended.outcome,
+        reason=ended.reason,
+        prompt=" ".join(str(described.get("task", {}).get("prompt", "")).split())[:_PROMPT_CHARACTERS],
+        tokens=usage.total if usage else 0,
+        cost_usd=ended.cost_usd,
+        session_id=ended.session_id,
+    )
+
+
+def living_row(folder: RunFolder, summary: Summary) -> Row:
+    """A run that goes on, with what it has used so far."""
+    so_far = RunEnded(outcome="lost", reason="supervisor_lost", usage=summary.spent, cost_usd=summary.cost_usd)
+    row = row_of(folder, summary, so_far)
+    return row._replace(outcome="running", reason="", duration_s=time.time() - row.started_at)
+
+
+def unreadable_row(folder: RunFolder, error: StateUnusable) -> Row:
+    """One damaged run must not hide the others; `inspan show` says what is wrong with it."""
+    return Row(
+        run_id=folder.run_id,
+        path=folder.path,
+        project="",
+        task="",
+        agent="-",
+        started_at=os.path.getmtime(folder.path),
+        duration_s=0.0,
+        outcome="unreadable",
+        reason=error.code,
+        prompt="",
+        tokens=0,
+        cost_usd=None,
+        session_id="",
+    )
