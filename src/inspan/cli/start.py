@@ -1,5 +1,6 @@
 """The entry point: finds the command by its file, and turns every error into a sentence and an exit code."""
 
+import io
 import os
 import sys
 from importlib import import_module
@@ -63,6 +64,8 @@ def main() -> None:
     """Runs the command line and leaves with the documented exit code; no traceback reaches the user."""
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  so it is after `>&-`
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # A mark that this terminal cannot show is no fault.
     sys.exit(run(sys.argv[1:]))
 
 

@@ -391,6 +391,13 @@ DRIVER = Driver(
         streams_text=True,
         root_needs_box=True,
     ),
-    markers=("IS_SANDBOX", "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID"),
+    markers=(
+        "IS_SANDBOX",
+        "CLAUDECODE",
+        "CLAUDE_CODE_ENTRYPOINT",
+        "CLAUDE_CODE_SSE_PORT",
+        "CLAUDE_CODE_SESSION_ID",
+        "CLAUDE_CODE_CHILD_SESSION",
+    ),
     default=True,
 )

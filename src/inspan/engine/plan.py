@@ -5,7 +5,7 @@ import shutil
 import socket
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -350,7 +350,7 @@ def _added(
 
 
 def _box(choice: _Choice, *, state: str, folder: RunFolder, session: str, task_files: str) -> Box:
-    kept = (session,) if session else tuple(os.path.expanduser(path) for path in choice.driver.state_paths)
+    kept = (session,) if session else tuple(_own_state(choice.driver))
     writable = (*(path for path in kept if os.path.exists(path)), folder.agent, task_files)
     return Box(
         cwd=choice.task.cwd,
@@ -359,6 +359,14 @@ def _box(choice: _Choice, *, state: str, folder: RunFolder, session: str, task_f
         readable=_beside(choice.program.path),
         root=choice.root,
     )
+
+
+def _own_state(driver: Driver) -> Iterator[str]:
+    """Where the agent keeps its sessions and settings; its folder is made, as the agent itself would at first use."""
+    for path in map(os.path.expanduser, driver.state_paths):
+        if not os.path.splitext(path)[1]:
+            private_folder(path)
+        yield path
 
 
 def _beside(program: str) -> tuple[str, ...]:

@@ -64,6 +64,7 @@ class Session:
         self._stderr_tail = b""
         self._wish: tuple[Reason, str] | None = None
         self._full = False
+        self._broken = False
         self._open_pipes = 2
         self._exit_code: int | None = None
         self._signal: int | None = None
@@ -163,7 +164,8 @@ class Session:
             if not chunk:
                 self._loop.remove_reader(fd)
                 self._open_pipes -= 1
-            take(chunk)
+            if not self._broken:
+                take(chunk)
         except Exception as error:  # A full disk, or a fault of ours or of a callback: either ends the run, honestly.
             self._break(error)
         if not self._open_pipes:
@@ -201,6 +203,7 @@ class Session:
 
     def _break(self, error: Exception) -> None:
         """The harness itself cannot go on: the agent is killed, and the log says why."""
+        self._broken = True
         if isinstance(error, OSError):
             self._full = True
             self._wish = ("store", f"the run's folder cannot be written: {error.strerror or error}")

@@ -48,10 +48,7 @@ class RunLog:
     def flush(self) -> bool:
         """Hands what is queued to the system; says whether a sync is due. Raises `OSError` on a full disk."""
         if self._pending:
-            data = b"".join(self._pending)
-            self._write(data)
-            self._unsynced += len(self._pending)
-            self._pending.clear()
+            self._write(b"".join(self._pending))
         return self._unsynced > 0
 
     @property
@@ -87,9 +84,15 @@ class RunLog:
             while view:
                 view = view[os.write(self._fd, view) :]
         except OSError:
-            os.ftruncate(self._fd, self._good_bytes)  # Or the next flush would go on after half a record.
+            # A follower may have seen the records that got there whole: only half a one is cut off.
+            data = data[: data.rfind(b"\n", 0, len(data) - len(view)) + 1]
+            os.ftruncate(self._fd, self._good_bytes + len(data))
             raise
-        self._good_bytes += len(data)
+        finally:
+            self._good_bytes += len(data)
+            written = data.count(b"\n")
+            self._unsynced += written
+            del self._pending[:written]
 
     def _reserve(self) -> None:
         try:
