@@ -65,7 +65,8 @@ def main() -> None:
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  so it is after `>&-`
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # A mark that this terminal cannot show is no fault.
+        # A mark that this terminal cannot show is no fault.
+        sys.stdout.reconfigure(errors="backslashreplace")  # pyright: ignore[reportUnknownMemberType]  generic of what
     sys.exit(run(sys.argv[1:]))
 
 

@@ -35,7 +35,7 @@ def examine(env: Mapping[str, str] = os.environ) -> list[Finding]:
     return [
         Finding(subject="python", state="ok", detail=f"{sys.version.split()[0]} at {sys.executable}"),
         *(_folder(name, path) for name, path in (("state", state_home(env)), ("sockets", runtime_home(env)))),
-        *(_helper(name, use) for name, use in (("git", "names projects"), ("bwrap", "containment and sandbox"))),
+        *(_helper(name, use) for name, use in (("git", "the demo's diff"), ("bwrap", "containment and sandbox"))),
         _containment(env),
         _sandbox(env),
         *(_agent(driver, env) for driver in registry.drivers()),

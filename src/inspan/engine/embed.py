@@ -18,8 +18,8 @@ async def run(task: Task, *, on_event: Callable[[Event], None] | None = None) ->
     """Runs the task to its end and gives its last event; raises `InspanError` for what cannot be started.
 
     The agent is contained as ever, but it dies with the calling process instead of outliving it, and cancelling the
-    call ends the run. `on_event` gets true events, in order, before redaction; if it
-    raises, the run goes on without it.
+    call ends the run. `on_event` gets every event in order, before redaction (pieces of
+    text and texts over 1 MB come redacted); if it raises, the run goes on without it.
     """
     prepared = prepare(task)
     plan, folder = prepared.plan, prepared.folder
@@ -27,6 +27,8 @@ async def run(task: Task, *, on_event: Callable[[Event], None] | None = None) ->
         log = RunLog(folder.log)
         spawned = _spawned(prepared)
         if isinstance(spawned, str):
+            if prepared.listener:
+                prepared.listener.close()
             return fail_to_start(plan, folder, log, spawned)
         session = Session(
             plan,

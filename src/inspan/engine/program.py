@@ -8,6 +8,7 @@ from functools import cache
 
 import msgspec
 
+from inspan import __version__
 from inspan.contracts.driver import Driver
 from inspan.errors import AgentMissing, AgentTooOld, NotAnAgent
 from inspan.sandboxes.programs import find
@@ -29,6 +30,8 @@ def locate(driver: Driver, env: Mapping[str, str] = os.environ) -> Program:
 
     Raises `AgentMissing`, `NotAnAgent` or `AgentTooOld`, each with the next step.
     """
+    if driver.built_in:
+        return Program(path=sys.executable, version=__version__, source="built in")
     tried: list[str] = []
     for source, path in _candidates(driver, env):
         tried.append(f"{path or 'nothing'} ({source})")
@@ -60,9 +63,6 @@ def _candidates(driver: Driver, env: Mapping[str, str]) -> Iterator[tuple[str, s
     named = env.get(driver.program_variable, "")
     if named:
         yield driver.program_variable, named
-        return
-    if driver.built_in:
-        yield "built in", sys.executable
         return
     yield "PATH", find(driver.program, path=env.get("PATH", ""))
     yield "inspan agents install", os.path.join(installed_folder(driver), driver.install.program)

@@ -25,6 +25,7 @@ from .large import LARGE_BYTES, lighten
 from .model import ModelEndpoint
 from .plan import Plan
 from .recorder import RawFile, Recorder
+from .sweep import sweep
 from .verdict import Facts, judge
 
 _READ_BYTES = 64 * 1024
@@ -219,6 +220,8 @@ class Session:
             self._loop.remove_reader(fd)
             os.close(fd)
         drop_life_line(self._process)
+        if self._plan.life_line:
+            sweep(self._plan.run_id)  # A reaper that the agent has killed could not do it.
         for file in (self._stdout, self._stderr):
             try:
                 file.close()

@@ -6,6 +6,8 @@ import sys
 
 import msgspec
 
+from inspan.transports.spawn import DEFAULTS
+
 from .plan import Prepared
 
 
@@ -62,4 +64,4 @@ def _spawn(argv: list[str], log: str) -> None:
         (os.POSIX_SPAWN_OPEN, 1, log, append, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    os.posix_spawn(argv[0], argv, os.environ, file_actions=actions, setsid=True)
+    os.posix_spawn(argv[0], argv, os.environ, file_actions=actions, setsid=True, setsigdef=DEFAULTS)

@@ -100,7 +100,7 @@ def _failed_turn(facts: Facts) -> Verdict | None:
 
 
 def _bad_exit(facts: Facts) -> Verdict | None:
-    if facts.exit_code == 0:
+    if facts.exit_code == 0 or (facts.exit_code is None and facts.summary.turn_done):
         return None
     kind = _seen_by_gateway(facts.last_call) or kind_told(facts.driver.failures, facts.stderr) or "crashed"
     how = f"exit code {facts.exit_code}" if facts.signal is None else f"signal {facts.signal}"

@@ -6,8 +6,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_HANGUP, _INTERRUPT, _QUIT, _PIPE, _TERMINATE = 1, 2, 3, 13, 15
-_DEFAULTS = (_HANGUP, _INTERRUPT, _QUIT, _PIPE, _TERMINATE)
+_HANGUP, _INTERRUPT, _QUIT, _PIPE, _TERMINATE, _CHILD = 1, 2, 3, 13, 15, 17
+# Whoever started us may ignore any of these, and an ignored signal stays ignored in every child.
+DEFAULTS = (_HANGUP, _INTERRUPT, _QUIT, _PIPE, _TERMINATE, _CHILD)
 _LIFE_LINE = 3
 
 
@@ -34,7 +35,7 @@ def spawn(argv: "list[str]", env: "Mapping[str, str]", *, stdin: bytes, life_lin
         os.set_blocking(fd, True)
     actions = [(os.POSIX_SPAWN_DUP2, fd, number) for fd, number in ends]
     try:
-        pid = os.posix_spawn(argv[0], argv, env, file_actions=actions, setsid=True, setsigdef=_DEFAULTS)
+        pid = os.posix_spawn(argv[0], argv, env, file_actions=actions, setsid=True, setsigdef=DEFAULTS)
     except OSError:
         for fd in (stdout, stderr, *([life] if life_line else [])):
             os.close(fd)

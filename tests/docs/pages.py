@@ -1,0 +1,95 @@
+"""The pages of the project, and what in them can be tried: files to write, commands to type, what they print.
+
+A page marks what can be tried with a comment above a code block: `<!-- file: NAME -->` writes the block to a file,
+`<!-- run -->` types its `$` lines and compares what follows each of them. `…` stands for any text, alone on a line for
+any lines. Run ids, durations and the way a run is held differ between machines and are compared by their shape.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_BLOCK = re.compile(r"<!-- (file: (?P<name>[\w.-]+)|run) -->\n```\w+\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+_FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+_SHAPES = (
+    (re.compile(r"\b\d{8}-\d{9}-\d+\b"), "RUN-ID"),
+    (re.compile(r"\b(?:\d+\.\d+s|\d+m\d\ds)\b"), "DURATION"),
+    (re.compile(r"contained by \w+|sandbox bwrap"), "HELD"),
+    # Columns are as wide as their widest cell.
+    (re.compile(r"(?<=\S) {2,}"), "  "),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteFile:
+    """A block that is a file of the story."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Type:
+    """A command and what the page says it prints."""
+
+    command: str
+    expected: str
+
+
+Step = WriteFile | Type
+
+
+def pages() -> list[Path]:
+    """Every Markdown page that the project ships."""
+    found = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.md")]
+    return sorted([*found, *(ROOT / "changes").glob("*.md")])
+
+
+def shown(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def steps(path: Path) -> list[Step]:
+    """What a page marks as runnable, in order; together they are one story in one folder."""
+    found: list[Step] = []
+    for block in _BLOCK.finditer(path.read_text(encoding="utf-8")):
+        if block["name"]:
+            found.append(WriteFile(name=block["name"], text=block["text"]))
+        else:
+            found += _typed(block["text"])
+    return found
+
+
+def prose(path: Path) -> str:
+    """The page without its code blocks."""
+    return _FENCED.sub("", path.read_text(encoding="utf-8"))
+
+
+def agrees(expected: str, printed: str) -> bool:
+    """Whether a command printed what the page says."""
+    return re.fullmatch(_pattern(expected), _shape(printed), re.DOTALL) is not None
+
+
+def _typed(text: str) -> Iterator[Type]:
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, expected = part.partition("\n")
+        yield Type(command=command, expected=expected)
+
+
+def _pattern(expected: str) -> str:
+    lines = _shape(expected).split("\n")
+    return "".join(_line_pattern(line, last=number == len(lines)) for number, line in enumerate(lines, start=1))
+
+
+def _line_pattern(line: str, *, last: bool) -> str:
+    if line == "…":
+        return r"(?:[^\n]*(?:\n|\Z))*?"
+    return "[^\n]*".join(map(re.escape, line.split("…"))) + ("" if last else "\n")
+
+
+def _shape(text: str) -> str:
+    for pattern, name in _SHAPES:
+        text = pattern.sub(name, text)
+    return "\n".join(line.rstrip() for line in text.strip("\n").split("\n"))

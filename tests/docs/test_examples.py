@@ -1,0 +1,47 @@
+"""What the pages show is what happens: their files are written, their commands typed, their output compared."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.house import House
+
+from .pages import WriteFile, agrees, pages, shown, steps
+from .terminal import Terminal
+
+STORIES = [path for path in pages() if steps(path)]
+
+
+@pytest.mark.parametrize("page", STORIES, ids=shown)
+def test_the_examples_of_a_page_do_what_it_says(house: House, page: Path) -> None:
+    terminal = Terminal(house)
+    for step in steps(page):
+        if isinstance(step, WriteFile):
+            (house.work / step.name).write_text(step.text)
+        else:
+            printed = terminal.type(step.command)
+            assert agrees(step.expected, printed), f"$ {step.command}\n{printed}"
+
+
+def test_the_first_page_and_every_guide_have_examples() -> None:
+    names = {shown(path) for path in STORIES}
+    guides = {shown(path) for path in pages() if path.parent.name == "guides"}
+    assert {"README.md", *guides} <= names
+
+
+@pytest.mark.parametrize(
+    ("expected", "printed", "same"),
+    [
+        ("done\n", "done\n", True),
+        ("done\n", "done\nmore\n", False),
+        ("…\nlast\n", "one\ntwo\nlast\n", True),
+        ("…\nlast\n", "one\ntwo\n", False),
+        ("added …/a.txt\n", "added /tmp/a.txt\n", True),
+        ("added …/a.txt\n", "added /tmp\n/a.txt\n", False),
+        ("20260101-000000000-1 in 0.1s\n", "20270202-111111111-22 in 12.5s\n", True),
+        ("", "", True),
+        ("", "something\n", False),
+    ],
+)
+def test_output_is_compared_by_its_words(expected: str, printed: str, same: bool) -> None:
+    assert agrees(expected, printed) is same
