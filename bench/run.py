@@ -1,6 +1,6 @@
 """`python -m bench.run [names…]`: every topic of this folder in turn, a table on stdout, `results.json` beside it.
 
-A topic is a module here with `measure(*, quick) -> rows`; a name is that of a topic, or of the rows it starts.
+A topic is a module here with `measure(*, quick) -> rows`; the names are those of topics.
 """
 
 import argparse

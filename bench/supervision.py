@@ -120,6 +120,8 @@ def _cpu_ns(pid: int) -> int:
     for thread in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{thread}/schedstat") as file:
             total += int(file.read().split()[0])
+    if not total:
+        raise RuntimeError("this kernel keeps no schedstat: idle time cannot be told from no count at all")
     return total
 
 

@@ -1,5 +1,6 @@
 """Following a run from the command line: records as JSON or as text, Ctrl-C once to stop it, twice to kill it."""
 
+import gc
 import os
 import signal
 import sys
@@ -20,6 +21,7 @@ from .exit_codes import of_run
 
 def watch(state: str, folder: RunFolder, *, show: Callable[[Record], None], from_number: int = 1) -> RunEnded:
     """Shows every record from a number on until the last, which it gives back even where it was not to be shown."""
+    gc.enable()  # This may go on for hours.
     ended: RunEnded | None = None
     for record in follow(state, folder):
         if record is None:

@@ -36,16 +36,17 @@ def styled(text: str, style: str, *, colour: bool) -> str:
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if colour else text
 
 
-def columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def columns(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """A plain table: every column as wide as its widest cell."""
-    table = [tuple(heads), *(tuple(row) for row in rows)]
+    table = [heads, *rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     shape = "  ".join(f"%-{width}s" for width in widths[:-1]) + "  %s"
-    return "\n".join((shape % row).rstrip() for row in table)
+    return "\n".join([(shape % row).rstrip() for row in table])
 
 
 def duration(seconds: float) -> str:
+    """A length of time in two units at the most."""
     if seconds < 60:
-        return f"{seconds:.1f}s"
+        return f"{max(0.0, seconds):.1f}s"
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}m{rest:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"

@@ -1,5 +1,6 @@
 """The entry point: finds the command by its file, and turns every error into a sentence and an exit code."""
 
+import gc
 import io
 import os
 import sys
@@ -62,6 +63,7 @@ def inspan() -> None:
 
 def main() -> None:
     """Runs the command line and leaves with the documented exit code; no traceback reaches the user."""
+    gc.disable()  # A command is over before there is garbage worth looking for.
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  so it is after `>&-`
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -1,5 +1,6 @@
 """The first lines of a supervisor, run as a script: starts the agent, and only then loads what watches it."""
 
+import gc
 import marshal
 import os
 import sys
@@ -17,9 +18,12 @@ def main() -> None:
         problem = ""
     except OSError as error:
         spawned, problem = None, f"{given['argv'][0]} cannot be started: {os.strerror(error.errno or 0)}"
+    gc.disable()  # Nothing of what is imported will be garbage.
     # No TLS is spoken here, and loading it costs 20 ms and 4 MB.
     sys.modules["ssl"] = None  # pyright: ignore[reportArgumentType]  this is how an import is forbidden
     from inspan.engine.supervisor import supervise
+
+    gc.enable()
 
     supervise(
         given["plan"],

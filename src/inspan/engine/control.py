@@ -4,10 +4,8 @@ import asyncio
 import os
 from collections.abc import Callable
 
-import msgspec
-
 from inspan.protocol.commands import Command
-from inspan.protocol.wire import decode_command, encode
+from inspan.protocol.wire import UNREADABLE, decode_command, encode
 from inspan.stores.folder import forget
 from inspan.stores.paths import private_folder
 
@@ -48,7 +46,7 @@ class ControlServer:
     def _answer(self, line: bytes) -> dict[str, object]:
         try:
             command = decode_command(line)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             return {"ok": False, "error": f"not a command: {error}"}
         problem = self._handle(command)
         return {"ok": not problem, "error": problem} if problem else {"ok": True}

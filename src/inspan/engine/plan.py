@@ -1,7 +1,6 @@
 """From a task to all that a supervisor needs: checked first, then claimed, so that bad input leaves nothing behind."""
 
 import os
-import shutil
 import socket
 import time
 import zlib
@@ -399,6 +398,8 @@ def _describe(plan: Plan, folder: RunFolder) -> None:
 
 
 def _withdraw(state: str, folder: RunFolder) -> None:
+    import shutil  # Start-up time: only a start that fails needs it.
+
     unmark_active(state, folder.run_id)
     shutil.rmtree(folder.path, ignore_errors=True)
     shutil.rmtree(os.path.join(state, "sessions", folder.run_id), ignore_errors=True)

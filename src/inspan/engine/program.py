@@ -11,6 +11,7 @@ import msgspec
 from inspan import __version__
 from inspan.contracts.driver import Driver
 from inspan.errors import AgentMissing, AgentTooOld, NotAnAgent
+from inspan.protocol.wire import UNREADABLE
 from inspan.sandboxes.programs import find
 from inspan.stores.paths import cache_home, data_home
 
@@ -136,7 +137,7 @@ def _cached() -> dict[str, str]:
     try:
         with open(_cache_path(), "rb") as file:
             return msgspec.json.decode(file.read(), type=dict[str, str])
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, *UNREADABLE):
         return {}
 
 

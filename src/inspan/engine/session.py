@@ -4,10 +4,12 @@ Bytes of the agent go two ways: redacted into `stdout` and `stderr`, and through
 """
 
 import asyncio
+import fcntl
 import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 from inspan.contracts.driver import Driver
 from inspan.folds.summary import Summary
@@ -28,7 +30,7 @@ from .recorder import RawFile, Recorder
 from .sweep import sweep
 from .verdict import Facts, judge
 
-_READ_BYTES = 64 * 1024
+_READ_BYTES = 256 * 1024
 _STDERR_TAIL_BYTES = 16 * 1024
 _DRAIN_S = 2.0
 
@@ -141,6 +143,8 @@ class Session:
     def _watch(self) -> None:
         self._stdout = RawFile(os.path.join(self._plan.folder, "stdout"), self._secrets)
         self._stderr = RawFile(os.path.join(self._plan.folder, "stderr"), self._secrets)
+        with suppress(OSError):  # The system's allowance for pipes may be used up; then there are more, smaller reads.
+            fcntl.fcntl(self._process.stdout, fcntl.F_SETPIPE_SZ, _READ_BYTES)
         self._pidfd = os.pidfd_open(self._process.pid)
         self._loop.add_reader(self._pidfd, self._reap)
         self._loop.add_reader(self._process.stdout, self._read, self._process.stdout, self._hear)

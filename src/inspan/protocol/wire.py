@@ -99,7 +99,7 @@ def decode_event(body: bytes, *, schema: int = SCHEMA) -> Event:
 
 
 def decode_command(line: bytes) -> Command:
-    """A command as it comes over the control socket; raises `msgspec.MsgspecError`."""
+    """A command as it comes over the control socket; raises one of `UNREADABLE`."""
     return _decode_command(line)
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from inspan.contracts.sandbox import Box
 from inspan.errors import BadInput, SandboxUnusable
+from inspan.protocol.wire import UNREADABLE
 
 from .programs import bwrap, find
 
@@ -133,7 +134,7 @@ def _known(cache: str) -> dict[str, str]:
     try:
         with open(os.path.join(cache, "containment.json"), "rb") as file:
             return msgspec.json.decode(file.read(), type=dict[str, str])
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, *UNREADABLE):
         return {}
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from inspan.errors import RunBusy, RunNotFound, StateUnusable
 from inspan.protocol.ids import RunId, run_id
+from inspan.protocol.wire import UNREADABLE
 
 from .paths import private_folder, socket_path, unusable
 
@@ -113,7 +114,7 @@ def read_json(path: str) -> dict[str, Any]:
             return msgspec.json.decode(file.read(), type=dict[str, Any])
     except OSError as error:
         raise unusable(path, error) from error
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise StateUnusable(
             f"{path} is not readable as JSON: {error}.", next_step="Restore the file, or remove the run: `inspan rm`."
         ) from error
@@ -191,5 +192,5 @@ def forget(path: str) -> None:
     """Removes a file; doing it twice is no error."""
     try:
         os.unlink(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         pass

@@ -26,23 +26,23 @@ class Spawned:
 
 def spawn(argv: "list[str]", env: "Mapping[str, str]", *, stdin: bytes, life_line: bool) -> Spawned:
     """Starts `argv` in a session of its own; all of its stdin lies ready in memory. Raises `OSError`."""
-    stdout, stdout_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    stderr, stderr_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    life_end, life = os.pipe2(os.O_CLOEXEC) if life_line else (-1, -1)
-    given = _in_memory(stdin)
-    ends = [(given, 0), (stdout_end, 1), (stderr_end, 2), *([(life_end, _LIFE_LINE)] if life_line else [])]
-    for fd in (stdout_end, stderr_end):
-        os.set_blocking(fd, True)
-    actions = [(os.POSIX_SPAWN_DUP2, fd, number) for fd, number in ends]
+    opened: list[int] = []
     try:
+        stdout, stdout_end = _pipe(opened, os.O_NONBLOCK)
+        stderr, stderr_end = _pipe(opened, os.O_NONBLOCK)
+        life_end, life = _pipe(opened, 0) if life_line else (-1, -1)
+        given = _in_memory(opened, stdin)
+        for fd in (stdout_end, stderr_end):
+            os.set_blocking(fd, True)
+        ends = [(given, 0), (stdout_end, 1), (stderr_end, 2), *([(life_end, _LIFE_LINE)] if life_line else [])]
+        actions = [(os.POSIX_SPAWN_DUP2, fd, number) for fd, number in ends]
         pid = os.posix_spawn(argv[0], argv, env, file_actions=actions, setsid=True, setsigdef=DEFAULTS)
-    except OSError:
-        for fd in (stdout, stderr, *([life] if life_line else [])):
+    except BaseException:
+        for fd in opened:
             os.close(fd)
         raise
-    finally:
-        for fd, _ in ends:
-            os.close(fd)
+    for fd, _ in ends:
+        os.close(fd)
     return Spawned(pid=pid, stdout=stdout, stderr=stderr, life=life)
 
 
@@ -57,8 +57,15 @@ def agent_pid(root: int, *, depth: int) -> int:
     return pid
 
 
-def _in_memory(data: bytes) -> int:
+def _pipe(opened: "list[int]", flags: int) -> "tuple[int, int]":
+    pair = os.pipe2(os.O_CLOEXEC | flags)
+    opened += pair
+    return pair
+
+
+def _in_memory(opened: "list[int]", data: bytes) -> int:
     fd = os.memfd_create("stdin")
+    opened.append(fd)
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]

@@ -1,9 +1,9 @@
 """List the agents, or install one."""
 
-from dataclasses import asdict
 from typing import Any
 
 import click
+import msgspec
 
 from inspan.cli.output import columns, print_json
 from inspan.contracts.driver import Driver
@@ -25,7 +25,7 @@ def command(context: click.Context, as_json: bool) -> None:
         print_json(agents=listed)
         return
     heads = ("AGENT", "VERSION", "DEFAULT", "PROGRAM")
-    click.echo(columns(heads, [[str(each[head.lower()]) for head in heads] for each in listed]))
+    click.echo(columns(heads, [tuple(str(each[head.lower()]) for head in heads) for each in listed]))
 
 
 @command.command("install")
@@ -52,5 +52,5 @@ def _described(each: Driver) -> dict[str, Any]:
         "version": version,
         "default": "yes" if each.default else "",
         "program": path,
-        "capabilities": asdict(each.capabilities),
+        "capabilities": msgspec.structs.asdict(each.capabilities),
     }

@@ -30,7 +30,7 @@ def command(everything: bool, limit: int | None, quiet: bool, as_json: bool) -> 
 
 
 def _cells(row: Row, now: float) -> tuple[str, ...]:
-    state = row.outcome if row.outcome in ("running", "completed") else f"{row.outcome} ({row.reason})"
-    cost = "-" if row.cost_usd is None else f"${row.cost_usd:.4f}"
-    age = duration(max(0.0, now - row.started_at))
-    return (row.run_id, row.agent, state, duration(row.duration_s), str(row.tokens), cost, age, row.prompt)
+    run_id, _, _, _, agent, started_at, duration_s, outcome, reason, prompt, tokens, cost_usd, _ = row
+    state = outcome if outcome in ("running", "completed") else f"{outcome} ({reason})"
+    cost = "-" if cost_usd is None else f"${cost_usd:.4f}"
+    return (run_id, agent, state, duration(duration_s), str(tokens), cost, duration(now - started_at), prompt)
