@@ -1,4 +1,4 @@
-"""Claude Code: `claude -p --output-format stream-json --verbose`, read as it speaks since 2.1."""
+"""Claude Code: `claude -p --output-format stream-json --verbose`, read as it speaks since 2.1.138."""
 
 import re
 from collections.abc import Callable
@@ -377,7 +377,7 @@ DRIVER = Driver(
         version="2.1.325",
     ),
     version_words=re.compile(r"(\d+)\.(\d+)\.(\d+) \(Claude Code\)"),
-    oldest=(2, 1, 0),
+    oldest=(2, 1, 138),
     config_variable="CLAUDE_CONFIG_DIR",
     state_paths=("~/.claude", "~/.claude.json"),
     login_paths=("~/.claude/.credentials.json",),

@@ -1,4 +1,4 @@
-"""Codex: `codex exec --json`, read as it speaks since 0.160."""
+"""Codex: `codex exec --json`, read as it speaks since 0.133."""
 
 import re
 from collections.abc import Callable
@@ -285,7 +285,7 @@ DRIVER = Driver(
         version="0.163.0",
     ),
     version_words=re.compile(r"codex-cli (\d+)\.(\d+)\.(\d+)"),
-    oldest=(0, 160, 0),
+    oldest=(0, 133, 0),
     config_variable="CODEX_HOME",
     state_paths=("~/.codex",),
     login_paths=("~/.codex/auth.json",),

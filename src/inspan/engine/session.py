@@ -8,7 +8,7 @@ import fcntl
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 
 from inspan.contracts.driver import Driver
@@ -94,11 +94,9 @@ class Session:
         except asyncio.CancelledError as error:
             cancelled = error
             self.end("interrupted", "the program that started the run cancelled it", now=True)
-            await self._bring_down()
         except Exception as error:  # The gateway or the control socket could not be set up: the run ends, honestly.
             self._break(error)
-            await self._bring_down()
-        await self._close()
+        cancelled = await _undisturbed(self._close()) or cancelled
         ended = self._conclude()
         if cancelled:
             raise cancelled
@@ -218,6 +216,7 @@ class Session:
         _set(self._hurry)
 
     async def _close(self) -> None:
+        await self._bring_down()
         self._clock.disarm()
         await self._model.close()
         for fd in (self._pidfd, self._process.stdout, self._process.stderr):
@@ -275,6 +274,19 @@ class Session:
 def _set(future: "asyncio.Future[None]") -> None:
     if not future.done():
         future.set_result(None)
+
+
+async def _undisturbed(work: Coroutine[None, None, None]) -> asyncio.CancelledError | None:
+    """Sees a bounded piece of work through, however often the caller is cancelled; gives the last cancellation."""
+    cancelled = None
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    task.result()
+    return cancelled
 
 
 def _too_long(line: Overlong) -> Unrecognized:

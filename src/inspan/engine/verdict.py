@@ -103,7 +103,8 @@ def _bad_exit(facts: Facts) -> Verdict | None:
     if facts.exit_code == 0 or (facts.exit_code is None and facts.summary.turn_done):
         return None
     kind = _seen_by_gateway(facts.last_call) or kind_told(facts.driver.failures, facts.stderr) or "crashed"
-    how = f"exit code {facts.exit_code}" if facts.signal is None else f"signal {facts.signal}"
+    code = "an unknown exit code" if facts.exit_code is None else f"exit code {facts.exit_code}"
+    how = code if facts.signal is None else f"signal {facts.signal}"
     last = facts.stderr.strip().splitlines()
     message = f"{facts.driver.title} ended with {how}{': ' + last[-1] if last else ''}"
     return Verdict(reason=_reason(kind), message=message)
