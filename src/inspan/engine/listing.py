@@ -28,8 +28,9 @@ def list_runs(state: str, *, ended: bool, limit: int | None = None) -> list[Row]
             living.append(unreadable_row(folder, error))
     if not ended:
         return living
+    rows = index.newest(state, limit=limit or -1)
     shown = {row.run_id for row in living}
-    return living + [row for row in index.newest(state, limit=limit or -1) if row.run_id not in shown]
+    return living + [row for row in rows if row.run_id not in shown] if shown else rows
 
 
 def reindex(state: str) -> tuple[int, list[str]]:

@@ -1,0 +1,98 @@
+"""Help, and what a look at it may cost; colours, where they are wanted."""
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from inspan import __version__
+from tests.house import House
+
+COMMANDS = ("agents", "demo", "doctor", "events", "kill", "logs", "ps", "reindex", "rm", "run", "schema", "show")
+HEAVY = {"asyncio", "msgspec", "h11", "sqlite3", "ssl", "subprocess"}
+ESCAPE = "\x1b["
+
+
+def test_help_names_every_command_and_every_exit_code(untouched: House) -> None:
+    done = untouched.inspan("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [name for name in (*COMMANDS, "stop", "wait") if f"\n  {name} " not in done.stdout] == []
+    told = " ".join(done.stdout.split())
+    meanings = ("0 done", "1 failed", "2 usage", "3 needs a person", "4 authentication", "5 agent missing")
+    more = ("6 stopped by guard or budget", "124 timeout", "130 interrupted", "143 stopped")
+    assert [each for each in (*meanings, *more) if each not in told] == []
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("-h",), ("--version",)], ids=" ".join)
+def test_help_loads_nothing_that_takes_time(untouched: House, arguments: tuple[str, ...]) -> None:
+    argv = [sys.executable, "-X", "importtime", "-m", "inspan", *arguments]
+    done = subprocess.run(argv, env=untouched.env, cwd=untouched.work, capture_output=True, text=True, check=True)
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "click" in loaded
+    assert loaded & HEAVY == set()
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "stop", "wait", "agents install"])
+def test_every_command_has_help(untouched: House, command: str) -> None:
+    done = untouched.inspan(*command.split(), "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Usage: inspan {command} ")
+    assert "--json" in done.stdout or command == "demo"
+
+
+def test_no_command_at_all_shows_the_help_and_counts_as_misuse(untouched: House) -> None:
+    done = untouched.inspan()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Usage: inspan ")
+
+
+def test_the_version_is_told(untouched: House) -> None:
+    assert untouched.inspan("--version").stdout == f"inspan, version {__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["show", "logs", "doctor"])
+@pytest.mark.parametrize(
+    ("terminal", "env", "coloured"),
+    [
+        (True, {"TERM": "xterm"}, True),
+        (True, {"TERM": "xterm", "NO_COLOR": "1"}, False),
+        (True, {"TERM": "xterm", "NO_COLOR": ""}, True),
+        (True, {"TERM": "dumb"}, False),
+        (False, {"TERM": "xterm"}, False),
+        (False, {"FORCE_COLOR": "1"}, True),
+        (False, {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+    ],
+    ids=["terminal", "NO_COLOR", "empty NO_COLOR", "dumb terminal", "pipe", "FORCE_COLOR", "both"],
+)
+def test_colours_are_used_where_they_are_wanted(
+    old_runs: House, command: str, terminal: bool, env: dict[str, str], coloured: bool
+) -> None:
+    shown = _on_a_terminal(old_runs, command, env) if terminal else old_runs.inspan(command, env=env).stdout
+    assert (ESCAPE in shown) == coloured
+
+
+def test_json_is_never_coloured(old_runs: House) -> None:
+    assert ESCAPE not in old_runs.inspan("doctor", "--json", env={"FORCE_COLOR": "1"}).stdout
+
+
+def test_what_a_narrow_encoding_cannot_write_is_no_fault(old_runs: House) -> None:
+    for command in ("show", "logs", "doctor"):
+        done = old_runs.inspan(command, env={"PYTHONIOENCODING": "ascii"})
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def _on_a_terminal(house: House, command: str, env: dict[str, str]) -> str:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(house.argv(command), env={**house.env, **env}, cwd=house.work, stdout=theirs)
+    os.close(theirs)
+    shown = b""
+    try:
+        while piece := os.read(ours, 4096):
+            shown += piece
+    except OSError:
+        pass  # Linux says EIO where the other side of a terminal has closed.
+    os.close(ours)
+    assert process.wait(timeout=60) == 0
+    return shown.decode()

@@ -1,0 +1,207 @@
+"""`show`, `logs` and `events`: of ended runs, of living ones, into pipes, and never more than 50 KB of one thing."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.house import House, until
+
+from .scenes import FAILS, SAYS_HELLO, ended_run, let_go, waiting_run
+
+SECRET = "Qz7-4kP9vX2mN8bT5wR1"
+LIMIT_BYTES = 50 * 1024
+STREAMS_BY_PIECES = "[[call]]\nsay = [{pieces}]\n"
+
+
+def lines_of(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_show_tells_of_a_run_that_completed(old_runs: House) -> None:
+    run_id = old_runs.inspan("ps", "-aq").stdout.split()[1]
+    done = old_runs.inspan("show", run_id)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, prompt, cwd, session, folder, _, answer, _, outcome, *_ = done.stdout.splitlines()
+    assert first.startswith(f"▶ scripted {old_runs.events(run_id)[0]['agent_version']} · {run_id} · ")
+    assert (prompt, cwd, answer) == ("  prompt: do it", f"  cwd: {old_runs.work}", "hello")
+    assert (session, folder) == (f"  session: {run_id}", f"  folder: {old_runs.folder(run_id)}")
+    assert outcome.startswith("✔ completed in ")
+
+
+def test_show_gives_json(old_runs: House) -> None:
+    run_id = old_runs.inspan("ps", "-aq").stdout.split()[1]
+    shown = json.loads(old_runs.inspan("show", run_id, "--json").stdout)
+    events = old_runs.events(run_id)
+    assert shown == {
+        "schema": 1,
+        "run": json.loads((old_runs.folder(run_id) / "run.json").read_text()),
+        "folder": str(old_runs.folder(run_id)),
+        "started": events[0],
+        "ended": shown["ended"],
+        "output": "hello",
+    }
+    assert events[-1].items() <= shown["ended"].items()
+
+
+def test_show_of_a_living_run_says_how_to_follow_it(house: House) -> None:
+    run_id = waiting_run(house)
+    assert f"still running: inspan logs -f {run_id}" in house.inspan("show").stdout
+    assert json.loads(house.inspan("show", "--json").stdout)["ended"] is None
+    let_go(house)
+
+
+def test_events_are_the_log_as_json(old_runs: House) -> None:
+    run_id = old_runs.inspan("ps", "-aq").stdout.split()[1]
+    done = old_runs.inspan("events", run_id)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line["event"] for line in lines_of(done.stdout)] == old_runs.events(run_id)
+    assert old_runs.inspan("events", run_id, "--json").stdout == done.stdout
+    assert old_runs.inspan("logs", run_id, "--json").stdout == done.stdout
+
+
+@pytest.mark.parametrize("follow", [(), ("-f",)], ids=["once", "follow"])
+def test_events_begin_where_they_are_asked_to(old_runs: House, follow: tuple[str, ...]) -> None:
+    run_id = old_runs.inspan("ps", "-aq").stdout.split()[1]
+    done = old_runs.inspan("events", run_id, *follow, "--from", "3")
+    assert [line["n"] for line in lines_of(done.stdout)] == list(range(3, len(old_runs.events(run_id)) + 1))
+
+
+@pytest.mark.parametrize("follow", [(), ("-f",)], ids=["once", "follow"])
+def test_events_from_beyond_the_end_are_none(old_runs: House, follow: tuple[str, ...]) -> None:
+    run_id = old_runs.inspan("ps", "-aq").stdout.split()[1]
+    done = old_runs.inspan("events", run_id, *follow, "--from", "99")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("command", ["logs", "events"])
+def test_following_an_ended_run_leaves_with_its_exit_code(old_runs: House, command: str) -> None:
+    failed, completed = old_runs.inspan("ps", "-aq").stdout.split()
+    assert old_runs.inspan(command, "-f", completed).returncode == 0
+    assert old_runs.inspan(command, "-f", failed).returncode == 1
+    assert old_runs.inspan(command, failed).returncode == 0
+
+
+@pytest.mark.parametrize("command", ["logs", "events"])
+@pytest.mark.parametrize(("scenario", "code"), [(SAYS_HELLO, 0), (FAILS, 1)], ids=["completed", "failed"])
+def test_following_a_living_run_sees_its_end(house: House, command: str, scenario: str, code: int) -> None:
+    wait = "[[call]]\nrun = 'touch started; while [ ! -e go ]; do sleep 0.02; done'\n"
+    run_id = house.detach("scripted", wait + scenario)
+    follower = house.start(command, "-f", run_id)
+    assert follower.stdout
+    seen = follower.stdout.readline()
+    until(lambda: (house.work / "started").exists(), "tool")
+    assert follower.poll() is None
+    let_go(house)
+    out, err = follower.communicate(timeout=60)
+    assert (follower.returncode, err) == (code, b"")
+    assert seen + out == house.inspan(command, run_id).stdout.encode()
+
+
+def test_logs_show_every_line_of_a_tools_output(house: House) -> None:
+    run = house.run("scripted", "[[call]]\nrun = 'seq 1 40'\n" + SAYS_HELLO)
+    assert "  … 28 more lines: inspan logs\n" in run.stderr
+    assert "\n".join(f"  {number}" for number in range(1, 41)) in house.inspan("logs").stdout
+
+
+def test_raw_logs_are_the_agents_own_words(house: House) -> None:
+    run = house.run("scripted", "[[call]]\nrun = 'echo $DEPLOY_TOKEN x >&2'\n" + SAYS_HELLO)
+    done = house.inspan("logs", "--raw")
+    assert done.stdout == (house.folder(run.run_id) / "stdout").read_text()
+    assert done.stderr == (house.folder(run.run_id) / "stderr").read_text()
+    assert '{"kind": "text_said", "text": "hello"}' in done.stdout
+
+
+@pytest.mark.parametrize("before_border", [1, 10, len(SECRET) - 1])
+def test_a_secret_across_the_border_of_what_is_shown_is_redacted_before_the_cut(
+    house: House, before_border: int
+) -> None:
+    head = "x" * (LIMIT_BYTES - before_border)
+    (house.work / "big").write_text(head + SECRET + "y" * 1000)
+    marker = "[REDACTED:DEPLOY_TOKEN]"
+    whole = head + marker + "y" * 1000
+    shown = f"  {whole[:LIMIT_BYTES]}\n  [… {len(whole) - LIMIT_BYTES} more bytes]\n"
+    run = house.run("scripted", "[[call]]\nrun = 'cat big'\n" + SAYS_HELLO, env={"DEPLOY_TOKEN": SECRET})
+    logs = house.inspan("logs").stdout
+    assert shown in run.stderr
+    assert shown in logs
+    assert all("x" + SECRET[:1] not in text for text in (run.stderr, logs))
+
+
+def test_text_that_streams_in_is_cut_like_any_other(house: House) -> None:
+    # Each piece is under the limit, all of them are over it.
+    pieces = ", ".join(f"'{letter * 20_000}'" for letter in "abcd")
+    run = house.run("claude", STREAMS_BY_PIECES.format(pieces=pieces), "--partial")
+    shown = "a" * 20_000 + "b" * 20_000 + "c" * (LIMIT_BYTES - 40_000)
+    assert run.code == 0
+    assert "text_delta" in house.kinds(run.run_id)
+    assert f"\n{shown}\n[… {80_000 - LIMIT_BYTES} more bytes]\n" in run.stderr
+
+
+@pytest.fixture(scope="module")
+def big_log(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, str]) -> Iterator[House]:
+    """A house with a run that says more than a pipe holds, so that a writer meets the closed end."""
+    made = House(tmp_path_factory.mktemp("big"), binaries=binaries)
+    ended_run(made, "[[call]]\nrun = 'head -c 45000 /dev/zero | tr \"\\\\0\" x'\nrepeat = 4\n" + SAYS_HELLO)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("command", ["logs", "events", "events -f", "logs --raw", "ps -a", "show", "schema events"])
+def test_a_pipe_that_closes_early_makes_no_noise(big_log: House, command: str) -> None:
+    whole = big_log.inspan(*command.split())
+    done = subprocess.run(
+        ["sh", "-c", '"$@" | head -n 1', "sh", *big_log.argv(*command.split())],
+        env=big_log.env,
+        cwd=big_log.work,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert _without_age(done.stdout) == _without_age(whole.stdout.splitlines()[0] + "\n")
+
+
+def _without_age(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+def test_a_closed_stdout_is_no_fault(old_runs: House) -> None:
+    argv = old_runs.argv("show")
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *argv],
+        env=old_runs.env,
+        cwd=old_runs.work,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "broke" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_reading_while_the_run_writes_gives_a_whole_beginning(house: House) -> None:
+    run_id = house.detach("scripted", "[[call]]\nrun = 'seq 1 2000'\nrepeat = 45\n" + SAYS_HELLO)
+    seen = [house.inspan("events", run_id)]
+    while '"run_ended"' not in seen[-1].stdout:
+        seen.append(house.inspan("events", run_id))
+    final = seen[-1].stdout
+    assert [(done.returncode, done.stderr) for done in seen] == [(0, "")] * len(seen)
+    assert all(final.startswith(done.stdout) for done in seen)
+    assert [line["n"] for line in lines_of(final)] == list(range(1, len(house.events(run_id)) + 1))
+
+
+def test_the_schema_describes_every_event_that_a_run_writes(old_runs: House) -> None:
+    done = old_runs.inspan("schema", "events")
+    schema = json.loads(done.stdout)
+    kinds = {name for each in schema["$defs"].values() for name in _kinds(each)}
+    written = {kind for run_id in old_runs.inspan("ps", "-aq").stdout.split() for kind in old_runs.kinds(run_id)}
+    assert (done.returncode, schema["$id"]) == (0, "inspan:events:1")
+    assert written <= kinds
+
+
+def _kinds(definition: dict[str, Any]) -> list[str]:
+    return definition.get("properties", {}).get("kind", {}).get("enum", [])

@@ -1,0 +1,98 @@
+"""What an agent finds in its environment, and what it does not."""
+
+import pytest
+
+from inspan.contracts.driver import Driver
+from inspan.engine import registry
+from inspan.engine.environment import agent_environment, known_secrets
+
+_PARENT = {
+    "PATH": "/bin",
+    "LANG": "C",
+    "HOME": "/h",
+    "EDITOR": "vi",
+    "GITHUB_TOKEN": "ghp_0123456789abcdefghij",
+    "DB_PASSWORD": "correct horse battery",
+    "ANTHROPIC_API_KEY": "sk-ant-0123456789",
+    "ANTHROPIC_BASE_URL": "https://a",
+    "CLAUDE_CODE_OAUTH_TOKEN": "oat-0123456789",
+    "CLAUDE_CONFIG_DIR": "/c",
+    "CLAUDECODE": "1",
+    "CLAUDE_CODE_ENTRYPOINT": "cli",
+    "OPENAI_API_KEY": "sk-0123456789abcdef",
+    "OPENAI_BASE_URL": "https://o",
+    "CODEX_HOME": "/x",
+    "CODEX_API_KEY": "sk-codex-0123456789",
+}
+_PLAIN = {"PATH", "LANG", "HOME", "EDITOR"}
+_SECRET = {"GITHUB_TOKEN", "DB_PASSWORD"}
+_OWN = {
+    "claude": {"ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR"},
+    "codex": {"OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME", "CODEX_API_KEY"},
+}
+_KEYS = {
+    "claude": {"ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"},
+    "codex": {"OPENAI_API_KEY", "CODEX_API_KEY"},
+}
+
+
+@pytest.fixture(params=sorted(_OWN))
+def driver(request: pytest.FixtureRequest) -> Driver:
+    return registry.driver(request.param)
+
+
+def _given(driver: Driver, *, clean: bool, gateway: bool, **added: str) -> dict[str, str]:
+    others = registry.drivers()
+    return agent_environment(_PARENT, driver=driver, others=others, clean=clean, gateway=gateway, added=added)
+
+
+def test_a_run_by_hand_keeps_the_users_environment_without_other_agents(driver: Driver) -> None:
+    given = _given(driver, clean=False, gateway=False)
+    assert given.keys() == _PLAIN | _SECRET | _OWN[driver.name]
+
+
+def test_behind_a_gateway_no_key_of_the_provider_is_left(driver: Driver) -> None:
+    given = _given(driver, clean=False, gateway=True)
+    assert given.keys() == _PLAIN | _SECRET
+
+
+def test_clean_drops_everything_secret_but_the_agents_own_key(driver: Driver) -> None:
+    given = _given(driver, clean=True, gateway=False)
+    assert given.keys() == _PLAIN | _KEYS[driver.name]
+
+
+def test_clean_behind_a_gateway_drops_everything_secret(driver: Driver) -> None:
+    assert _given(driver, clean=True, gateway=True).keys() == _PLAIN
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize("gateway", [False, True])
+def test_no_agent_learns_that_it_was_started_by_another(driver: Driver, clean: bool, gateway: bool) -> None:
+    given = _given(driver, clean=clean, gateway=gateway)
+    assert given.keys() & {"CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"} == set()
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize("gateway", [False, True])
+def test_what_the_run_adds_is_there_whatever_it_is_called(driver: Driver, clean: bool, gateway: bool) -> None:
+    added = {
+        "JRUN_ID": "1",
+        "PATH": "/mine",
+        "CLAUDECODE": "x",
+        "OPENAI_API_KEY": "run",
+        "MY_SECRET_TOKEN": "s3cr3t-value",
+    }
+    given = _given(driver, clean=clean, gateway=gateway, **added)
+    assert {name: given[name] for name in added} == added
+
+
+def test_every_secret_that_could_show_is_known(driver: Driver) -> None:
+    added = {"MY_TOKEN": "token-that-was-added", "GITHUB_TOKEN": "ghp_another0123456789abc"}
+    known = known_secrets(_PARENT, added, credentials=driver.credentials, token="run-token-0123456789")
+    expected = {_PARENT[name] for name in _SECRET | _KEYS["claude"] | _KEYS["codex"]}
+    assert set(known.values()) == expected | set(added.values()) | {"run-token-0123456789"}
+
+
+def test_a_credential_is_a_secret_however_it_is_spelled(driver: Driver) -> None:
+    given = {driver.credentials[0]: "plainwords"}
+    assert known_secrets({}, given, credentials=driver.credentials, token="") == given

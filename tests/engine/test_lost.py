@@ -1,0 +1,176 @@
+"""A supervisor that is killed at any moment: the log is a valid prefix, and whoever looks next tells it honestly."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from inspan.protocol.events import RunEnded
+from inspan.protocol.wire import Record
+from inspan.stores.log import read_log
+from tests.engine.puppet import Fake, detach, marked, puppet, wait_for
+from tests.house import House, processes_of, until
+
+# Says one thing each time the next step is allowed: a file of that number in the working folder.
+_ACTS = """
+begin()
+for number in range(100):
+    while not os.path.exists(f"step-{number}"): time.sleep(0.01)
+    say(f"step {number}")
+"""
+# The records before the first step: run_started, thread_started, turn_started.
+_OPENING = 3
+
+
+def _log(house: House, run_id: str) -> list[Record]:
+    return read_log(str(house.folder(run_id) / "events.jsonl"))
+
+
+def _until_record(house: House, run_id: str, count: int) -> list[Record]:
+    def enough() -> list[Record]:
+        found = _log(house, run_id)
+        return found if len(found) >= count else []
+
+    return until(enough, f"record {count}")
+
+
+def _kill_supervisor(house: House, run_id: str) -> None:
+    os.kill(house.supervisor(run_id), signal.SIGKILL)
+
+
+def _gone(run_id: str, tmp_path: Path) -> bool:
+    return not processes_of(run_id) and not marked(str(tmp_path / "puppet"))
+
+
+@pytest.mark.parametrize("count", range(1, 11))
+def test_a_supervisor_killed_at_any_event_leaves_a_valid_prefix_and_is_declared_lost_once(
+    house: House, fake: Fake, tmp_path: Path, count: int
+) -> None:
+    for number in range(count - _OPENING):
+        (house.work / f"step-{number}").touch()
+    run_id = detach(house, puppet(fake, _ACTS))
+    seen = _until_record(house, run_id, count)
+    _kill_supervisor(house, run_id)
+    until(lambda: _gone(run_id, tmp_path), "empty house")
+    prefix = _log(house, run_id)
+    assert prefix[: len(seen)] == seen
+    assert not any(isinstance(record.event, RunEnded) for record in prefix)
+
+    assert house.inspan("ps").returncode == 0
+    told = _log(house, run_id)
+    assert told[:-1] == prefix
+    last = told[-1].event
+    assert isinstance(last, RunEnded)
+    assert (last.outcome, last.reason) == ("lost", "supervisor_lost")
+
+    before = (house.folder(run_id) / "events.jsonl").read_bytes()
+    for reading in (["ps", "-a"], ["show", run_id], ["events", run_id], ["wait", run_id], ["reindex"]):
+        house.inspan(*reading)
+    assert (house.folder(run_id) / "events.jsonl").read_bytes() == before
+    assert list(house.state.glob("active/*")) == []
+
+
+def test_a_lost_run_is_no_success(house: House, fake: Fake) -> None:
+    run_id = detach(house, puppet(fake, _ACTS))
+    wait_for(house, run_id, "turn_started")
+    _kill_supervisor(house, run_id)
+    assert house.inspan("wait", run_id).returncode == 1
+    assert '"status": "failed"' in (house.folder(run_id) / "exit.json").read_text()
+
+
+def test_a_follower_of_a_run_whose_supervisor_is_killed_is_told_so(house: House, fake: Fake) -> None:
+    run_id = detach(house, puppet(fake, _ACTS))
+    wait_for(house, run_id, "turn_started")
+    follower = house.start("events", "-f", run_id)
+    assert follower.stdout
+    follower.stdout.readline()
+    _kill_supervisor(house, run_id)
+    rest = follower.stdout.read()
+    assert b'"reason":"supervisor_lost"' in rest.splitlines()[-1]
+    assert follower.wait() == 1
+
+
+@pytest.mark.parametrize("reading", [["ps", "-a"], ["wait"], ["events"], ["reindex"]], ids=" ".join)
+def test_readers_that_race_to_declare_a_run_lost_append_one_record(
+    house: House, fake: Fake, reading: list[str]
+) -> None:
+    run_id = detach(house, puppet(fake, _ACTS))
+    wait_for(house, run_id, "turn_started")
+    _kill_supervisor(house, run_id)
+    until(lambda: not processes_of(run_id), "empty house")
+    named = [*reading, run_id] if reading[0] in ("wait", "events") else reading
+    readers = [house.start(*named) for _ in range(8)]
+    errors = [reader.communicate()[1] for reader in readers]
+    assert [error for error in errors if b"Traceback" in error or b"inspan broke" in error] == []
+    house.inspan("ps")
+    ends = [record for record in _log(house, run_id) if isinstance(record.event, RunEnded)]
+    assert len(ends) == 1
+    assert _log(house, run_id)[-1] == ends[0]
+    house.inspan("reindex")
+    assert house.inspan("ps", "-a", "-q").stdout.split() == [run_id]
+
+
+def test_a_run_killed_before_its_log_began_is_declared_lost(house: House, fake: Fake) -> None:
+    run_id = detach(house, puppet(fake, _ACTS))
+    wait_for(house, run_id, "turn_started")
+    _kill_supervisor(house, run_id)
+    until(lambda: not processes_of(run_id), "empty house")
+    (house.folder(run_id) / "events.jsonl").unlink()
+    house.inspan("ps")
+    assert house.kinds(run_id) == ["run_ended"]
+    assert house.inspan("ps", "-a", "-q").stdout.split() == [run_id]
+
+
+def test_whatever_escaped_containment_is_swept_when_the_run_is_declared_lost(house: House, fake: Fake) -> None:
+    run_id = detach(house, puppet(fake, _ACTS))
+    wait_for(house, run_id, "turn_started")
+    escaped = subprocess.Popen(["sleep", "86400"], env={"JRUN_ID": run_id})
+    spared = subprocess.Popen(["sleep", "86400"], env={"JRUN_ID": run_id + "0", "OTHER": f"JRUN_ID={run_id}"})
+    try:
+        _kill_supervisor(house, run_id)
+        house.inspan("wait", run_id)
+        assert escaped.wait() == -signal.SIGKILL
+        assert spared.poll() is None
+    finally:
+        for process in (escaped, spared):
+            process.kill()
+            process.wait()
+
+
+def test_a_living_run_is_never_declared_lost(house: House, fake: Fake) -> None:
+    run_id = detach(house, puppet(fake, _ACTS))
+    wait_for(house, run_id, "turn_started")
+    for reading in (["ps"], ["events", run_id], ["show", run_id], ["reindex"]):
+        house.inspan(*reading)
+    assert "run_ended" not in house.kinds(run_id)
+    assert house.inspan("ps", "-q").stdout.split() == [run_id]
+    house.inspan("kill", run_id)
+
+
+def test_deleting_the_index_loses_nothing(house: House, fake: Fake) -> None:
+    env = puppet(fake, "begin(); say('hi'); finish()")
+    ids = [detach(house, env) for _ in range(3)]
+    for run_id in ids:
+        house.inspan("wait", run_id)
+    before = house.inspan("ps", "-a", "--json").stdout
+    for path in house.state.glob("index.db*"):
+        path.unlink()
+    assert house.inspan("reindex").stdout == "3 runs indexed\n"
+    assert house.inspan("ps", "-a", "--json").stdout == before
+
+
+def test_a_spoilt_index_is_told_and_mended(house: House, fake: Fake) -> None:
+    env = puppet(fake, "begin(); say('hi'); finish()")
+    run_id = detach(house, env)
+    house.inspan("wait", run_id)
+    for path in house.state.glob("index.db*"):
+        path.write_bytes(b"not a database" * 1000)
+    told = house.inspan("ps", "-a")
+    assert told.returncode == 1
+    assert "inspan reindex" in told.stderr
+    second = detach(house, env)
+    wait_for(house, second, "run_ended")
+    assert house.inspan("reindex").returncode == 0
+    assert sorted(house.inspan("ps", "-a", "-q").stdout.split()) == sorted([run_id, second])

@@ -1,0 +1,102 @@
+"""A disk that is really full: a small file system of its own, and an agent that floods it."""
+
+import json
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from inspan.protocol.events import RunEnded
+from inspan.stores.log import read_log
+from tests.conftest import skip
+from tests.engine.puppet import Fake, marked, puppet
+from tests.house import House, until
+
+_FLOOD = """
+begin()
+while True: say("flood " * {words})
+"""
+
+
+def _on_a_small_disk(house: House, script: str, *, size: str) -> subprocess.CompletedProcess[str]:
+    """Runs a script whose state folder is a disk of that size; what is on it in the end is kept in `kept`."""
+    alone = ["unshare", "--mount", *(["--map-root-user"] if os.geteuid() else [])]
+    if subprocess.run([*alone, "true"], check=False).returncode:
+        skip("no-namespaces")
+    state = shlex.quote(house.env["XDG_STATE_HOME"])
+    kept = shlex.quote(str(house.root / "kept"))
+    text = f"mount -t tmpfs -o {size} small {state} || exit 99\n{script}\ncode=$?\ncp -a {state} {kept}\nexit $code"
+    return subprocess.run(
+        [*alone, "sh", "-c", text],
+        env=house.env,
+        cwd=house.work,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def _inspan(house: House, *arguments: str) -> str:
+    return shlex.join(house.argv(*arguments))
+
+
+@pytest.mark.parametrize("way", ["bwrap", "unshare", "reaper"])
+def test_an_agent_that_floods_the_disk_ends_as_a_failure_of_the_store(
+    house: House, fake: Fake, tmp_path: Path, way: str
+) -> None:
+    house.env |= {**puppet(fake, _FLOOD.format(words=200)), "INSPAN_CONTAINMENT": way}
+    done = _on_a_small_disk(
+        house, _inspan(house, "run", "flood", "-a", "codex", "--profile", "user", "-q"), size="size=512k"
+    )
+    assert done.returncode == 1, done.stderr
+    until(lambda: not marked(str(tmp_path / "puppet")), "empty house")
+    (folder,) = (house.root / "kept").glob("inspan/projects/*/*/runs/*")
+    events = [record.event for record in read_log(str(folder / "events.jsonl"))]
+    last = events[-1]
+    assert isinstance(last, RunEnded)
+    assert (last.outcome, last.reason) == ("failed", "store")
+    assert "No space left on device" in last.message
+    assert last.next == "Free disk space, then run the task again."
+    assert [event for event in events if isinstance(event, RunEnded)] == [last]
+    assert "Traceback" not in done.stderr + (folder / "supervisor.log").read_text()
+
+
+def test_a_run_whose_disk_was_full_is_listed_once_there_is_room(house: House, fake: Fake) -> None:
+    house.env |= puppet(fake, _FLOOD.format(words=200))
+    script = "\n".join(
+        [
+            _inspan(house, "run", "flood", "-a", "codex", "--profile", "user", "-q") + " 2>&1",
+            f"rm {shlex.quote(house.env['XDG_STATE_HOME'])}/inspan/projects/*/*/runs/*/stdout",
+            _inspan(house, "ps", "-a", "--json"),
+        ]
+    )
+    done = _on_a_small_disk(house, script, size="size=512k")
+    assert done.returncode == 0, done.stderr
+    (listed,) = json.loads(done.stdout.splitlines()[-1])["runs"]
+    assert (listed["outcome"], listed["reason"], listed["alive"]) == ("failed", "store", False)
+    assert list((house.root / "kept").glob("inspan/active/*")) == []
+
+
+@pytest.mark.parametrize("size", ["size=8k", "size=40k", *(f"nr_inodes={count},size=4m" for count in range(2, 18, 3))])
+def test_a_disk_that_is_too_small_from_the_start_is_told_in_a_sentence(
+    house: House, fake: Fake, tmp_path: Path, size: str
+) -> None:
+    house.env |= puppet(fake, _FLOOD.format(words=200))
+    done = _on_a_small_disk(house, _inspan(house, "run", "flood", "-a", "codex", "--profile", "user", "-q"), size=size)
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "inspan broke" not in done.stderr
+    until(lambda: not marked(str(tmp_path / "puppet")), "empty house")
+
+
+def test_a_state_folder_on_a_read_only_disk_is_told_in_a_sentence(house: House, fake: Fake) -> None:
+    house.env |= puppet(fake, "begin(); finish()")
+    done = _on_a_small_disk(house, _inspan(house, "run", "x", "-a", "codex", "--profile", "user"), size="ro")
+    assert done.returncode == 1
+    assert f"Cannot use {house.state}: Read-only file system" in done.stderr
+    assert "XDG_STATE_HOME" in done.stderr
