@@ -96,7 +96,7 @@ def _failed_turn(facts: Facts) -> Verdict | None:
     if failure is None:
         return None
     kind = _seen_by_gateway(facts.last_call) or failure.failure
-    return Verdict(reason=_reason(kind), message=failure.message)
+    return Verdict(reason=kind, message=failure.message)
 
 
 def _bad_exit(facts: Facts) -> Verdict | None:
@@ -107,7 +107,7 @@ def _bad_exit(facts: Facts) -> Verdict | None:
     how = code if facts.signal is None else f"signal {facts.signal}"
     last = facts.stderr.strip().splitlines()
     message = f"{facts.driver.title} ended with {how}{': ' + last[-1] if last else ''}"
-    return Verdict(reason=_reason(kind), message=message)
+    return Verdict(reason=kind, message=message)
 
 
 def _unfinished(facts: Facts) -> Verdict | None:
@@ -123,7 +123,3 @@ def _seen_by_gateway(call: ModelCallEnded | None) -> FailureKind | None:
     if status >= 500:
         return "overloaded"
     return _KIND_OF_STATUS.get(status) or _KIND_OF_PROBLEM.get(call.problem)
-
-
-def _reason(kind: FailureKind) -> Reason:
-    return kind

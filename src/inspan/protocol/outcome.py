@@ -21,19 +21,8 @@ FailureKind = Literal[
     "unknown",
 ]
 Reason = Literal[
+    FailureKind,
     "done",
-    "authentication",
-    "rate_limit",
-    "overloaded",
-    "network",
-    "invalid_response",
-    "environment",
-    "tool_permission",
-    "context_too_long",
-    "model_not_found",
-    "refused",
-    "crashed",
-    "unknown",
     "script",
     "store",
     "harness",
@@ -45,7 +34,6 @@ Reason = Literal[
     "start_timeout",
     "model_stall",
     "budget",
-    "max_turns",
     "guard",
     "supervisor_lost",
 ]
