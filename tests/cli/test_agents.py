@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,8 @@ def test_doctor_names_a_state_folder_that_cannot_be_used(house: House) -> None:
 
 
 def test_the_demo_turns_a_red_test_green_with_the_real_agent(house: House) -> None:
-    done, left = _demo(house)
+    on_the_path = {"PATH": f"{os.path.dirname(sys.executable)}:{house.env['PATH']}"}
+    done, left = _demo(house, env=on_the_path)
     assert done.returncode == 0, done.stdout + done.stderr
     _in_order(
         done.stdout,

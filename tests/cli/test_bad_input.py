@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from inspan.engine.plan import prepare
+from inspan.engine.registry import driver
 from inspan.errors import BadInput
 from inspan.protocol.limits import Limits
 from inspan.protocol.task import Task
@@ -161,6 +162,7 @@ SCENARIOS = [
     )
 ]
 NAMED = "INSPAN_CODEX_BIN"
+OLDEST = ".".join(str(part) for part in driver("codex").oldest)
 PROGRAMS = [
     codex("missing program", "{root}/gone", says=(NAMED, "does not exist"), next=NAMED, code="agent_missing"),
     codex("program that is a folder", "{root}/work", says=("not an executable",), next=NAMED, code="not_an_agent"),
@@ -168,7 +170,7 @@ PROGRAMS = [
     codex("another program", "{root}/other", says=("'frobnicate 1.2.3'", "Codex"), next=NAMED, code="not_an_agent"),
     codex("silent program", "{root}/silent", says=("printed ''", "Codex"), next=NAMED, code="not_an_agent"),
     codex("only text", "{root}/text", says=("cannot be started",), next="agents install codex", code="not_an_agent"),
-    codex("old program", "{root}/old", says=("0.10.0", "0.133.0"), next="agents install codex", code="agent_too_old"),
+    codex("old program", "{root}/old", says=("0.10.0", OLDEST), next="agents install codex", code="agent_too_old"),
 ]
 COMMANDS = [
     *(

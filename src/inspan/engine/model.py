@@ -13,6 +13,8 @@ from .plan import Plan
 if TYPE_CHECKING:
     from inspan.gateway import Gateway, ModelCall, ScriptUpstream
 
+_MESSAGE_CHARACTERS = 2000
+
 
 class ModelEndpoint:
     """Stands behind the listener that the agent was pointed at; without a listener it does nothing."""
@@ -29,6 +31,7 @@ class ModelEndpoint:
         self._listener = listener
         self._record = record
         self._end = end
+        self._redact = SecretSet.shared(plan.secrets).redact_text
         self._gateway: Gateway | None = None
         self._script: ScriptUpstream | None = None
         self.last_call: ModelCallEnded | None = None
@@ -45,8 +48,7 @@ class ModelEndpoint:
         from inspan.gateway import Gateway, ScriptUpstream, load_scenario
 
         scenario = load_scenario(self._plan.task.model_from.partition(":")[2])
-        redact = SecretSet.shared(self._plan.secrets).redact_text
-        self._script = ScriptUpstream(scenario, cwd=self._plan.task.cwd, redact=redact)
+        self._script = ScriptUpstream(scenario, cwd=self._plan.task.cwd, redact=self._redact)
         self._gateway = Gateway(
             token=self._plan.token,
             upstream=self._script,
@@ -63,6 +65,8 @@ class ModelEndpoint:
             self._listener.close()
 
     def _call_ended(self, call: "ModelCall") -> None:
+        # Redact, then cut: half a secret is not found any more.
+        message = self._redact(call.message)[:_MESSAGE_CHARACTERS]
         self.last_call = ModelCallEnded(
             call=call.number,
             wire=call.wire,
@@ -71,10 +75,10 @@ class ModelEndpoint:
             usage=call.usage,
             duration_s=round(call.duration_s, 3),
             problem=call.problem,
-            message=call.message,
+            message=message,
             resets_at=call.resets_at,
         )
-        limited = [RateLimited(message=call.message, resets_at=call.resets_at)] if call.status == 429 else []
+        limited = [RateLimited(message=message, resets_at=call.resets_at)] if call.status == 429 else []
         self._record([self.last_call, *limited])
 
     def _stalled(self, call: "ModelCall") -> None:

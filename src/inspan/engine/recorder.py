@@ -1,7 +1,6 @@
 """The way of an event from a dialect to the log: summary, blocks of text, the gate, the store."""
 
 import os
-import time
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable, Sequence
 
@@ -19,6 +18,7 @@ from inspan.protocol.events import (
 from inspan.redaction import Gate, Redactor, SecretSet
 from inspan.stores.log import SYNC_S, RunLog
 
+_TAIL_BYTES = 16 * 1024
 _STATE_CHANGES = frozenset({RunStarted, ThreadStarted, TurnCompleted, TurnFailed, RunEnded})
 
 
@@ -129,7 +129,7 @@ class Recorder:
 
 
 class RawFile:
-    """What an agent wrote to one of its outputs, redacted as a stream, byte for byte otherwise."""
+    """What an agent wrote to one of its outputs, redacted as a stream, byte for byte otherwise; `tail` is its end."""
 
     def __init__(self, path: str, secrets: SecretSet) -> None:
         self._path = path
@@ -140,10 +140,9 @@ class RawFile:
         except OSError:
             pass  # A disk that is full already refuses again when there is something to write, and that ends the run.
         self._redactor = Redactor(secrets)
-        self.written_at = time.monotonic()
+        self.tail = b""
 
     def write(self, chunk: bytes) -> None:
-        self.written_at = time.monotonic()
         self._write(self._redactor.feed(chunk))
 
     def close(self) -> None:
@@ -158,6 +157,7 @@ class RawFile:
                 os.close(self._fd)
 
     def _write(self, data: bytes) -> None:
+        self.tail = (self.tail + data[-_TAIL_BYTES:])[-_TAIL_BYTES:]
         if self._fd < 0:
             self._open()
         view = memoryview(data)

@@ -31,7 +31,6 @@ from .sweep import sweep
 from .verdict import Facts, judge
 
 _READ_BYTES = 256 * 1024
-_STDERR_TAIL_BYTES = 16 * 1024
 _DRAIN_S = 2.0
 
 
@@ -64,7 +63,6 @@ class Session:
         self._clock = Clock(plan.task.limits, end=self.end)
         self._model = ModelEndpoint(plan, listener, record=self._record, end=self.end)
         self._lines = Lines()
-        self._stderr_tail = b""
         self._wish: tuple[Reason, str] | None = None
         self._full = False
         self._broken = False
@@ -195,7 +193,6 @@ class Session:
     def _overhear(self, chunk: bytes) -> None:
         self._clock.hear(event=False)
         self._stderr.write(chunk)
-        self._stderr_tail = (self._stderr_tail + chunk)[-_STDERR_TAIL_BYTES:]
 
     def _record(self, events: Sequence[Event]) -> None:
         try:
@@ -242,7 +239,7 @@ class Session:
             summary=self.summary,
             exit_code=self._exit_code,
             signal=self._signal,
-            stderr=self._secrets.redact_text(self._stderr_tail.decode(errors="replace")),
+            stderr=self._stderr.tail.decode(errors="replace"),
             wish=self._wish,
             last_call=self._model.last_call,
             complaint=self._model.complaint,

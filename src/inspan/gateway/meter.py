@@ -10,7 +10,6 @@ from inspan.gateway.wire import Json, Wire, inner
 from inspan.protocol.usage import Usage
 
 _BODY_KEPT_BYTES = 16 * 1024 * 1024
-_MESSAGE_LENGTH = 2000
 
 
 class Meter:
@@ -74,13 +73,13 @@ class Meter:
         decoded = _decoded(payload)
         if decoded is None:
             failed = self.status is not None and self.status >= 400
-            self.message = self.message or (payload.decode("utf-8", "replace") if failed else "")[:_MESSAGE_LENGTH]
+            self.message = self.message or (payload.decode("utf-8", "replace") if failed else "")
             return
         self.events_read += 1
         reading = self._wire.read(decoded)
         self._counts.update(reading.counts)
         self.is_whole = self.is_whole or reading.final
-        self.message = self.message or reading.message[:_MESSAGE_LENGTH]
+        self.message = self.message or reading.message
         self._body_resets_at = self._body_resets_at or reset_in_error(inner(decoded, "error"), now=self._clock())
 
 

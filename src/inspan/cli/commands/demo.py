@@ -102,7 +102,8 @@ def _show(agent: Driver, folder: Path) -> int:
 def _say_where(run_id: str, path: str) -> None:
     click.echo("cost: nothing was paid; tokens are the scenario's numbers")
     click.echo(f"run folder: {path}")
-    click.echo(f"next: inspan show {run_id}   ·   inspan events {run_id}   ·   inspan doctor")
+    name = "inspan" if shutil.which("inspan") else os.path.relpath(sys.argv[0])
+    click.echo(f"next: {name} show {run_id}   ·   {name} events {run_id}   ·   {name} doctor")
 
 
 def _make_repository(folder: Path) -> None:
