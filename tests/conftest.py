@@ -82,7 +82,8 @@ def fake(tmp_path: Path) -> Callable[[str, str], str]:
 
     def write(name: str, body: str) -> str:
         path = tmp_path / name
-        path.write_text(f"#!{sys.executable} -IS\n{body}")
+        # The interpreter behind a .venv: a box has a /tmp of its own, and the .venv may lie there.
+        path.write_text(f"#!{os.path.realpath(sys.executable)} -IS\n{body}")
         path.chmod(0o755)
         return str(path)
 

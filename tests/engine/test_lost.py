@@ -3,15 +3,19 @@
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from inspan.protocol.events import RunEnded
-from inspan.protocol.wire import Record
+from inspan.engine.lost import declare_lost
+from inspan.protocol.events import RunEnded, RunStarted
+from inspan.protocol.wire import Record, encode, record_line
+from inspan.stores.folder import claim, open_folder, write_json
 from inspan.stores.log import read_log
 from tests.engine.puppet import Fake, detach, marked, puppet, wait_for
 from tests.house import House, processes_of, until
+from tests.protocol.examples import STARTED
 
 # Says one thing each time the next step is allowed: a file of that number in the working folder.
 _ACTS = """
@@ -110,6 +114,50 @@ def test_readers_that_race_to_declare_a_run_lost_append_one_record(
     assert _log(house, run_id)[-1] == ends[0]
     house.inspan("reindex")
     assert house.inspan("ps", "-a", "-q").stdout.split() == [run_id]
+
+
+def test_readers_that_look_at_the_very_same_moment_tell_each_run_once(tmp_path: Path) -> None:
+    script = """
+import os, sys
+from inspan.engine import closing, lost
+from inspan.engine.runs import settle
+from inspan.stores.folder import all_runs
+folders = list(all_runs(sys.argv[1]))
+print("ready", flush=True)
+for folder in folders:
+    sys.stdin.readline()
+    settle(sys.argv[1], folder)
+    print("settled", flush=True)
+"""
+    folders = [claim(str(tmp_path / "projects" / "p" / "t" / "runs"), pid=1) for _ in range(30)]
+    for folder in folders:
+        write_json(folder.file("run.json"), {})
+        Path(folder.log).write_bytes(record_line(1, 1.0, encode(STARTED)))
+    argv = [sys.executable, "-c", script, str(tmp_path)]
+    readers = [subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(8)]
+    for _ in folders:
+        for reader in readers:
+            assert reader.stdout
+            assert reader.stdout.readline()
+        for reader in readers:
+            assert reader.stdin
+            reader.stdin.write(b"\n")
+            reader.stdin.flush()
+    for reader in readers:
+        reader.communicate()
+    told = [[type(record.event) for record in read_log(folder.log)] for folder in folders]
+    assert told == [[RunStarted, RunEnded]] * len(folders)
+
+
+def test_a_reader_that_came_second_finds_the_run_told_and_adds_nothing(house: House, fake: Fake) -> None:
+    run_id = detach(house, puppet(fake, "begin(); finish()"))
+    house.inspan("wait", run_id)
+    folder = open_folder(str(house.folder(run_id)))
+    before = Path(folder.log).read_bytes()
+    summary = declare_lost(str(house.state), folder)
+    assert summary.ended
+    assert summary.ended.outcome == "completed"
+    assert Path(folder.log).read_bytes() == before
 
 
 def test_a_run_killed_before_its_log_began_is_declared_lost(house: House, fake: Fake) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from tests.conftest import skip
 from tests.engine.puppet import Fake, marked, puppet
 from tests.house import House, until
 
+# A page less than the reserve: the log's own last page may be as good as full.
+_RESERVED_BYTES = 12 * 1024 - 200
 _FLOOD = """
 begin()
 while True: say("flood " * {words})
@@ -79,6 +82,31 @@ def test_a_run_whose_disk_was_full_is_listed_once_there_is_room(house: House, fa
     (listed,) = json.loads(done.stdout.splitlines()[-1])["runs"]
     assert (listed["outcome"], listed["reason"], listed["alive"]) == ("failed", "store", False)
     assert list((house.root / "kept").glob("inspan/active/*")) == []
+
+
+def test_the_room_that_was_kept_holds_a_last_record_when_not_a_byte_is_left(house: House) -> None:
+    script = f"""
+import os
+from inspan.protocol.events import TextSaid
+from inspan.protocol.wire import encode
+from inspan.stores.log import RunLog, read_log
+path = os.environ["XDG_STATE_HOME"] + "/log"
+log = RunLog(path)
+with open(path + ".filler", "wb", buffering=0) as filler:
+    try:
+        while True: filler.write(b"x" * 4096)
+    except OSError: pass
+refused = 0
+while not refused:
+    log.append(encode(TextSaid(text="y" * 1000)))
+    try: log.flush()
+    except OSError: refused += 1
+log.give_up(encode(TextSaid(text="z" * {_RESERVED_BYTES})))
+log.close()
+assert len(read_log(path)[-1].event.text) == {_RESERVED_BYTES}
+"""
+    done = _on_a_small_disk(house, shlex.join([sys.executable, "-c", script]), size="size=256k")
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("size", ["size=8k", "size=40k", *(f"nr_inodes={count},size=4m" for count in range(2, 18, 3))])

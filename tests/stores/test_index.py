@@ -4,6 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -140,23 +141,27 @@ def test_processes_that_enter_their_first_runs_at_once_lose_none(tmp_path: Path)
     script = """
 import sys
 from inspan.stores import index
+import sqlite3
 print("ready", flush=True)
 for state in sys.stdin:
     index.put(state.strip(), [index.Row(sys.argv[1], "/", "p", "t", "a", 0.0, 0.0, "o", "r", "", 0, None, "")])
+    print("entered", flush=True)
 """
     writers = [
         subprocess.Popen([sys.executable, "-c", script, str(each)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         for each in range(4)
     ]
-    states = [tmp_path / str(number) for number in range(30)]
-    for writer in writers:
-        assert writer.stdout
-        writer.stdout.readline()
+    states = [tmp_path / str(number) for number in range(50)]
     for state in states:
         for writer in writers:
+            assert writer.stdout
+            writer.stdout.readline()
+        for writer in writers:
             assert writer.stdin
-            writer.stdin.write(f"{state}\n".encode())
-            writer.stdin.flush()
+            with suppress(BrokenPipeError):
+                writer.stdin.write(f"{state}\n".encode())
+                writer.stdin.flush()
     for writer in writers:
-        writer.communicate()
+        with suppress(BrokenPipeError):
+            writer.communicate()
     assert [len(index.newest(str(state))) for state in states] == [4] * len(states)

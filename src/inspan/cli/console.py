@@ -34,6 +34,11 @@ from .output import duration, styled, wants_colour
 
 MAX_OUTPUT_BYTES = 50 * 1024
 _INPUT_KEYS = ("command", "cmd", "file_path", "path", "pattern", "query", "url", "prompt")
+# What an agent prints must not move the reader's cursor, or worse: control characters are shown, not obeyed.
+_VISIBLE = {
+    **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"},
+    **dict.fromkeys(range(127, 160), "\N{REPLACEMENT CHARACTER}"),
+}
 _BAD = ("failed", "timed_out", "lost", "denied", "limited", "cancelled")
 
 
@@ -72,7 +77,8 @@ class Console:
     def text_delta(self, event: TextDelta) -> None:
         data = event.text.encode(errors="replace")
         room = max(0, MAX_OUTPUT_BYTES - self._streamed_bytes)
-        self._stream.write(event.text if len(data) <= room else data[:room].decode(errors="ignore"))
+        text = event.text if len(data) <= room else data[:room].decode(errors="ignore")
+        self._stream.write(text.translate(_VISIBLE))
         self._streamed_bytes += len(data)
 
     def reasoning_said(self, event: ReasoningSaid) -> None:
@@ -152,6 +158,7 @@ class Console:
             self._print(f"  … {left} more lines: inspan logs", "dim")
 
     def _print(self, text: str, style: str = "") -> None:
+        text = text.translate(_VISIBLE)
         self._stream.write((styled(text, style, colour=self._colour) if style else text) + "\n")
 
 

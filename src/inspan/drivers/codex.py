@@ -38,7 +38,7 @@ _TOKEN = "INSPAN_RUN_TOKEN"
 FAILURES = (
     failure("authentication", r"\b40[13]\b|incorrect api key|missing environment variable|not logged in"),
     failure("rate_limit", r"\b429\b|rate limit|usage limit|quota exceeded"),
-    failure("context_too_long", r"ran out of room|context (window|length)"),
+    failure("context_too_long", r"ran out of room|context (window|length)|exceeds the maximum length"),
     failure("model_not_found", r"\b404\b|model .*(not found|does not exist|not supported)"),
     failure("overloaded", r"high demand|at capacity|overloaded|\b5\d\d\b"),
     failure("network", r"stream disconnected|error sending request|connection|timed? ?out|reconnecting"),

@@ -42,11 +42,15 @@ def examine(env: Mapping[str, str] = os.environ) -> list[Finding]:
     ]
 
 
-def usable(findings: list[Finding]) -> bool:
-    """Whether nothing stands in the way of a run with at least one agent of a vendor."""
+def blocked(findings: list[Finding]) -> bool:
+    """Whether something other than an agent stands in the way of every run."""
+    return any(each.state == "problem" for each in findings if not each.subject.startswith("agent "))
+
+
+def has_agent(findings: list[Finding]) -> bool:
+    """Whether at least one agent of a vendor can be started."""
     agents = {f"agent {driver.name}" for driver in registry.drivers() if not driver.built_in}
-    blocked = any(each.state == "problem" for each in findings if not each.subject.startswith("agent "))
-    return not blocked and any(each.state != "problem" for each in findings if each.subject in agents)
+    return any(each.state != "problem" for each in findings if each.subject in agents)
 
 
 def login_of(driver: Driver, env: Mapping[str, str] = os.environ) -> str:

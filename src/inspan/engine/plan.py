@@ -148,7 +148,8 @@ def _checked(task: Task) -> Task:
     if not task.prompt.strip():
         raise BadInput("prompt", task.prompt, "it is empty.", next_step='Say what to do: inspan run "fix the test".')
     if not os.path.isabs(task.cwd) or not os.path.isdir(task.cwd):
-        raise BadInput("cwd", task.cwd, "no such folder.", next_step="Create it, or pass another with --cwd.")
+        problem = "it is no folder." if os.path.exists(task.cwd) else "no such folder."
+        raise BadInput("cwd", task.cwd, problem, next_step="Create it, or pass another with --cwd.")
     if not os.access(task.cwd, os.W_OK | os.X_OK):
         raise BadInput("cwd", task.cwd, "it is not writable.", next_step="Change its mode, or pass another with --cwd.")
     if task.project:

@@ -92,10 +92,15 @@ def stop(folder: RunFolder, *, command: Cancel) -> bool:
     return True
 
 
-def remove(state: str, folder: RunFolder) -> None:
-    """Deletes an ended run; raises `RunBusy` while it lives."""
+def refuse_living(folder: RunFolder) -> None:
+    """Raises `RunBusy` for a run that has not ended."""
     if is_locked(folder):
         raise RunBusy(f"Run {folder.run_id} is still running.", next_step=f"`inspan stop {folder.run_id}` first.")
+
+
+def remove(state: str, folder: RunFolder) -> None:
+    """Deletes an ended run; raises `RunBusy` while it lives."""
+    refuse_living(folder)
     unmark_active(state, folder.run_id)
     index.remove(state, folder.run_id)
     import shutil  # Start-up time: only this deletes.

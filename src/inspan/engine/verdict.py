@@ -88,7 +88,10 @@ def _our_ending(facts: Facts) -> Verdict | None:
 
 
 def _broken_script(facts: Facts) -> Verdict | None:
-    return Verdict(reason="script", message=facts.complaint) if facts.complaint else None
+    if not facts.complaint:
+        return None
+    own = _failed_turn(facts) or _bad_exit(facts)
+    return Verdict(reason="script", message=f"{facts.complaint} {own.message}" if own else facts.complaint)
 
 
 def _failed_turn(facts: Facts) -> Verdict | None:
@@ -105,9 +108,15 @@ def _bad_exit(facts: Facts) -> Verdict | None:
     kind = _seen_by_gateway(facts.last_call) or kind_told(facts.driver.failures, facts.stderr) or "crashed"
     code = "an unknown exit code" if facts.exit_code is None else f"exit code {facts.exit_code}"
     how = code if facts.signal is None else f"signal {facts.signal}"
-    last = facts.stderr.strip().splitlines()
-    message = f"{facts.driver.title} ended with {how}{': ' + last[-1] if last else ''}"
+    words = _telling_line(facts)
+    message = f"{facts.driver.title} ended with {how}{': ' + words if words else ''}"
     return Verdict(reason=kind, message=message)
+
+
+def _telling_line(facts: Facts) -> str:
+    """The line of the agent's last words that names the trouble, else the last one."""
+    lines = facts.stderr.strip().splitlines() or [""]
+    return next((line for line in lines if kind_told(facts.driver.failures, line)), lines[-1])
 
 
 def _unfinished(facts: Facts) -> Verdict | None:

@@ -102,8 +102,14 @@ def _show(agent: Driver, folder: Path) -> int:
 def _say_where(run_id: str, path: str) -> None:
     click.echo("cost: nothing was paid; tokens are the scenario's numbers")
     click.echo(f"run folder: {path}")
-    name = "inspan" if shutil.which("inspan") else os.path.relpath(sys.argv[0])
+    name = "inspan" if shutil.which("inspan") else _own_name()
     click.echo(f"next: {name} show {run_id}   ·   {name} events {run_id}   ·   {name} doctor")
+
+
+def _own_name() -> str:
+    """How this command can be called again by somebody who does not have it on PATH."""
+    called = os.path.relpath(sys.argv[0])
+    return called if os.path.basename(called) == "inspan" else f"{os.path.relpath(sys.executable)} -m inspan"
 
 
 def _make_repository(folder: Path) -> None:

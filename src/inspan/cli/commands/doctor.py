@@ -5,9 +5,9 @@ from dataclasses import asdict
 
 import click
 
-from inspan.cli.exit_codes import AGENT
+from inspan.cli.exit_codes import AGENT, FAILED
 from inspan.cli.output import print_json, styled, wants_colour
-from inspan.engine.doctor import examine, usable
+from inspan.engine.doctor import Finding, blocked, examine, has_agent
 
 _MARKS = {"ok": ("✔", "green"), "warning": ("!", "yellow"), "problem": ("✘", "red")}
 
@@ -19,11 +19,17 @@ def command(as_json: bool) -> int:
     findings = examine()
     if as_json:
         print_json(findings=[asdict(each) for each in findings])
-        return 0 if usable(findings) else AGENT
+        return _code(findings)
     colour = wants_colour(sys.stdout)
     for each in findings:
         mark, style = _MARKS[each.state]
         click.echo(f"{styled(mark, style, colour=colour)} {each.subject}: {each.detail}", color=colour)
         if each.next_step:
             click.echo(f"    → {each.next_step}")
-    return 0 if usable(findings) else AGENT
+    return _code(findings)
+
+
+def _code(findings: list[Finding]) -> int:
+    if blocked(findings):
+        return FAILED
+    return 0 if has_agent(findings) else AGENT

@@ -5,7 +5,7 @@ from contextlib import suppress
 import click
 
 from inspan.cli.output import print_json
-from inspan.engine.runs import find, remove, settle
+from inspan.engine.runs import find, refuse_living, remove, settle
 from inspan.errors import StateUnusable
 from inspan.stores.paths import state_home
 
@@ -20,6 +20,8 @@ def command(runs: tuple[str, ...], as_json: bool) -> None:
     for folder in folders:
         with suppress(StateUnusable):  # What cannot be read can still be deleted.
             settle(state, folder)
+        refuse_living(folder)
+    for folder in folders:
         remove(state, folder)
         if not as_json:
             click.echo(folder.run_id)
