@@ -14,7 +14,7 @@ def measure(*, quick: bool = False) -> list[Row]:
     """CPU of `inspan ps` and `inspan ps -a`; the index is filled by the function that fills it in real life."""
     rounds, runs = (3, 10_000) if quick else (10, 10_000)
     with place() as here:
-        index.put(here.state, [_row(here.state, number) for number in range(runs)])
+        index.put(here.state, [_row(number) for number in range(runs)])
         commands = {
             "imports": [sys.executable, "-c", "import sqlite3, msgspec"],
             "living": inspan("ps"),
@@ -31,11 +31,10 @@ def measure(*, quick: bool = False) -> list[Row]:
     ]
 
 
-def _row(state: str, number: int) -> index.Row:
+def _row(number: int) -> index.Row:
     run_id = f"20261115-{number // 1000:06d}{number % 1000:03d}-1234"
     return index.Row(
         run_id=run_id,
-        path=f"{state}/projects/shop-0a1b2c3d/default/runs/{run_id}",
         project="shop-0a1b2c3d",
         task="default",
         agent="claude",

@@ -17,7 +17,6 @@ from inspan.stores.index import Row
 def _row(run_id: str, **changes: object) -> Row:
     row = Row(
         run_id=run_id,
-        path=f"/runs/{run_id}",
         project="p",
         task="t",
         agent="codex",

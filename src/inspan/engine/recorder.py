@@ -4,6 +4,8 @@ import os
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from inspan.folds.summary import Summary
 from inspan.protocol.events import (
     ErrorReported,
@@ -83,13 +85,13 @@ class Recorder:
             self._sync_due.cancel()
         try:
             if full:
-                self._log.give_up(self._gate.event(last))
+                self._log.give_up(self._gate.event(_brief(last)))
             else:
                 self.emit([last])
                 self.settle()
             self._log.sync()
         except OSError:
-            self._log.give_up(self._gate.event(last))
+            self._log.give_up(self._gate.event(_brief(last)))
         finally:
             self._log.close()
             self.summary.add(last)
@@ -126,6 +128,11 @@ class Recorder:
             self._log.sync()
         except OSError as error:
             self._on_refusal(error)
+
+
+def _brief(last: RunEnded) -> RunEnded:
+    """A last record that fits into the room kept for it."""
+    return msgspec.structs.replace(last, files_changed=last.files_changed[:50], message=last.message[:1000])
 
 
 class RawFile:

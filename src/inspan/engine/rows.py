@@ -19,7 +19,6 @@ def row_of(folder: RunFolder, summary: Summary, ended: RunEnded) -> Row:
     usage = ended.usage
     return Row(
         run_id=folder.run_id,
-        path=folder.path,
         project=str(described.get("project", "")),
         task=started.task if started else str(described.get("task", {}).get("task", "")),
         agent=str(described.get("agent", "")),
@@ -45,7 +44,6 @@ def unreadable_row(folder: RunFolder, error: StateUnusable) -> Row:
     """One damaged run must not hide the others; `inspan show` says what is wrong with it."""
     return Row(
         run_id=folder.run_id,
-        path=folder.path,
         project="",
         task="",
         agent="-",

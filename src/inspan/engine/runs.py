@@ -31,7 +31,7 @@ def find(state: str, name: str) -> RunFolder:
     found = {folder.run_id: folder for folder in active_runs(state) if folder.run_id.startswith(name)} if name else {}
     # A living run must be found even when the index is broken; and no id holds more than ASCII.
     if name not in found and name and name.isascii():
-        found |= {RunId(row.run_id): _folder(row) for row in index.starting_with(state, name)}
+        found |= {RunId(row.run_id): _folder(state, row) for row in index.starting_with(state, name)}
     if name in found:
         return found[RunId(name)]
     if len(found) == 1:
@@ -122,11 +122,11 @@ def _wait_for_owner(folder: RunFolder) -> None:
 def _last(state: str) -> RunFolder:
     active = [folder for folder in active_runs(state) if os.path.exists(folder.file("run.json"))]
     ended = index.newest(state, limit=1)
-    candidates = [*active[-1:], *(_folder(row) for row in ended)]
+    candidates = [*active[-1:], *(_folder(state, row) for row in ended)]
     if not candidates:
         raise RunNotFound("There is no run yet.", next_step='Start one: inspan run "say hello".')
     return max(candidates, key=lambda folder: folder.run_id)
 
 
-def _folder(row: index.Row) -> RunFolder:
-    return open_folder(row.path)
+def _folder(state: str, row: index.Row) -> RunFolder:
+    return open_folder(os.path.join(state, "projects", row.project, row.task, "runs", row.run_id))

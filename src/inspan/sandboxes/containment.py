@@ -73,7 +73,8 @@ def choose(cache: str, *, asked: str = "") -> Containment:
     name = _remembered(cache, key)
     if name not in _BY_NAME:
         name = next(way.name for way in WAYS if _works(way))
-        _remember(cache, key, name)
+        if name == WAYS[0].name:  # A probe may fail for a passing reason: only the best answer is kept.
+            _remember(cache, key, name)
     return _BY_NAME[name]
 
 

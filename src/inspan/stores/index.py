@@ -12,10 +12,10 @@ from .paths import private_folder
 if TYPE_CHECKING:
     import sqlite3
 
-_VERSION = 1
+_VERSION = 2
 _TABLE = """
 CREATE TABLE IF NOT EXISTS run (
-    run_id TEXT PRIMARY KEY, path TEXT NOT NULL, project TEXT NOT NULL, task TEXT NOT NULL, agent TEXT NOT NULL,
+    run_id TEXT PRIMARY KEY, project TEXT NOT NULL, task TEXT NOT NULL, agent TEXT NOT NULL,
     started_at REAL NOT NULL, duration_s REAL NOT NULL, outcome TEXT NOT NULL, reason TEXT NOT NULL,
     prompt TEXT NOT NULL, tokens INTEGER NOT NULL, cost_usd REAL, session_id TEXT NOT NULL
 ) WITHOUT ROWID
@@ -26,7 +26,6 @@ class Row(NamedTuple):
     """One ended run, as `ps` shows it."""
 
     run_id: str
-    path: str
     project: str
     task: str
     agent: str

@@ -30,7 +30,7 @@ def command(everything: bool, limit: int | None, quiet: bool, as_json: bool) -> 
 
 
 def _cells(row: Row, now: float) -> tuple[str, ...]:
-    run_id, _, _, _, agent, started_at, duration_s, outcome, reason, prompt, tokens, cost_usd, _ = row
+    run_id, _, _, agent, started_at, duration_s, outcome, reason, prompt, tokens, cost_usd, _ = row
     state = outcome if outcome in ("running", "completed") else f"{outcome} ({reason})"
     cost = "-" if cost_usd is None else f"${cost_usd:.4f}"
     return (run_id, agent, state, duration(duration_s), str(tokens), cost, duration(now - started_at), prompt)
