@@ -91,13 +91,13 @@ def test_following_a_living_run_sees_its_end(house: House, command: str, scenari
     wait = "[[call]]\nrun = 'touch started; while [ ! -e go ]; do sleep 0.02; done'\n"
     run_id = house.detach("scripted", wait + scenario)
     follower = house.start(command, "-f", run_id)
-    assert follower.stdout
+    assert follower.stdout and follower.stderr
     seen = follower.stdout.readline()
     until(lambda: (house.work / "started").exists(), "tool")
     assert follower.poll() is None
     let_go(house)
-    out, err = follower.communicate(timeout=60)
-    assert (follower.returncode, err) == (code, b"")
+    out, err = follower.stdout.read(), follower.stderr.read()  # `communicate` would miss what is buffered.
+    assert (follower.wait(timeout=60), err) == (code, b"")
     assert seen + out == house.inspan(command, run_id).stdout.encode()
 
 

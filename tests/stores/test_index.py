@@ -100,7 +100,7 @@ def _cut(path: Path) -> None:
 def _foreign(path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE run (a, b)")
-        database.execute("PRAGMA user_version = 1")
+        database.execute("PRAGMA user_version = 2")
     database.close()
 
 
@@ -143,7 +143,7 @@ from inspan.stores import index
 import sqlite3
 print("ready", flush=True)
 for state in sys.stdin:
-    index.put(state.strip(), [index.Row(sys.argv[1], "/", "p", "t", "a", 0.0, 0.0, "o", "r", "", 0, None, "")])
+    index.put(state.strip(), [index.Row(sys.argv[1], "p", "t", "a", 0.0, 0.0, "o", "r", "", 0, None, "")])
     print("entered", flush=True)
 """
     writers = [

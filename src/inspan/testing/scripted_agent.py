@@ -43,7 +43,12 @@ def main() -> int:
         try:
             answer = ask(messages)
         except OSError as error:
-            tell(kind="turn_failed", failure="network", message=str(error), status=getattr(error, "code", None))
+            tell(
+                kind="turn_failed",
+                failure="network",
+                message=str(error).rstrip(": "),
+                status=getattr(error, "code", None),
+            )
             return 1
         count(used, answer.get("usage", {}))
         message = answer["choices"][0]["message"]
