@@ -10,7 +10,7 @@ from inspan.protocol.commands import Cancel
 from inspan.protocol.ids import RunId
 from inspan.protocol.wire import Record
 from inspan.stores import index
-from inspan.stores.folder import RunFolder, active_runs, is_locked, open_folder, take_lock, unmark_active
+from inspan.stores.folder import RunFolder, active_runs, is_locked, open_folder, run_path, take_lock, unmark_active
 from inspan.stores.log import LogReader, read_log
 from inspan.stores.paths import unusable
 from inspan.stores.watch import FolderWatch
@@ -129,4 +129,4 @@ def _last(state: str) -> RunFolder:
 
 
 def _folder(state: str, row: index.Row) -> RunFolder:
-    return open_folder(os.path.join(state, "projects", row.project, row.task, "runs", row.run_id))
+    return open_folder(run_path(state, project=row.project, task=row.task, run_id=row.run_id))

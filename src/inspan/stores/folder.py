@@ -40,6 +40,11 @@ class RunFolder(msgspec.Struct, frozen=True, kw_only=True):
         return socket_path(self.path, self.run_id)
 
 
+def run_path(state: str, *, project: str, task: str, run_id: str) -> str:
+    """Where a run's folder lies."""
+    return os.path.join(state, "projects", project, task, "runs", run_id)
+
+
 def claim(runs: str, *, pid: int, now: datetime | None = None) -> RunFolder:
     """Makes a new run folder by exclusive mkdir, moving the millisecond on until the name is free."""
     at = now or datetime.now(UTC)

@@ -1,11 +1,13 @@
 """List runs: the living ones, with -a the ended ones too."""
 
 import time
+from typing import Any
 
 import click
 
 from inspan.cli.output import columns, duration, print_json
 from inspan.engine.listing import list_runs
+from inspan.stores.folder import run_path
 from inspan.stores.index import Row
 from inspan.stores.paths import state_home
 
@@ -19,14 +21,20 @@ _HEADS = ("RUN", "AGENT", "STATE", "TIME", "TOKENS", "COST", "AGE", "PROMPT")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(everything: bool, limit: int | None, quiet: bool, as_json: bool) -> None:
     """List runs: the living ones, with -a the ended ones too."""
-    rows = list_runs(state_home(), ended=everything, limit=limit)[:limit]
+    state = state_home()
+    rows = list_runs(state, ended=everything, limit=limit)[:limit]
     if as_json:
-        print_json(runs=[{**row._asdict(), "alive": row.outcome == "running"} for row in rows])
+        print_json(runs=[_described(state, row) for row in rows])
     elif quiet:
         click.echo("\n".join(row.run_id for row in rows), nl=bool(rows))
     else:
         now = time.time()
         click.echo(columns(_HEADS, [_cells(row, now) for row in rows]))
+
+
+def _described(state: str, row: Row) -> dict[str, Any]:
+    path = run_path(state, project=row.project, task=row.task, run_id=row.run_id)
+    return {**row._asdict(), "path": path, "alive": row.outcome == "running"}
 
 
 def _cells(row: Row, now: float) -> tuple[str, ...]:
