@@ -42,10 +42,11 @@ def living_row(folder: RunFolder, summary: Summary) -> Row:
 
 def unreadable_row(folder: RunFolder, error: StateUnusable) -> Row:
     """One damaged run must not hide the others; `inspan show` says what is wrong with it."""
+    *_, project, task, _runs, _run_id = folder.path.split(os.sep)
     return Row(
         run_id=folder.run_id,
-        project="",
-        task="",
+        project=project,
+        task=task,
         agent="-",
         started_at=os.path.getmtime(folder.path),
         duration_s=0.0,
