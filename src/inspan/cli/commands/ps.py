@@ -1,5 +1,6 @@
 """List runs: the living ones, with -a the ended ones too."""
 
+import sys
 import time
 from typing import Any
 
@@ -29,7 +30,8 @@ def command(everything: bool, limit: int | None, quiet: bool, as_json: bool) -> 
         click.echo("\n".join(row.run_id for row in rows), nl=bool(rows))
     else:
         now = time.time()
-        click.echo(columns(_HEADS, [_cells(row, now) for row in rows]))
+        # Not by `click.echo`, which would look through a megabyte for colours to take out.
+        sys.stdout.write(columns(_HEADS, [_cells(row, now) for row in rows]) + "\n")
 
 
 def _described(state: str, row: Row) -> dict[str, Any]:
