@@ -3,6 +3,7 @@
 import gc
 import io
 import os
+import signal
 import sys
 from importlib import import_module
 
@@ -64,6 +65,7 @@ def inspan() -> None:
 def main() -> None:
     """Runs the command line and leaves with the documented exit code; no traceback reaches the user."""
     gc.disable()  # A command is over before there is garbage worth looking for.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # A caller may ignore it, and then so would every program we try out.
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  so it is after `>&-`
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if isinstance(sys.stdout, io.TextIOWrapper):
