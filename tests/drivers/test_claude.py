@@ -2,6 +2,7 @@
 
 import pytest
 
+from inspan.contracts.driver import kind_told
 from inspan.drivers.claude import DRIVER
 from inspan.folds.summary import summarize
 from inspan.protocol.events import (
@@ -122,3 +123,22 @@ def test_an_unknown_frame_is_kept_as_it_came(frame: bytes) -> None:
     (event,) = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/")).receive(frame).events
     assert isinstance(event, Unrecognized)
     assert event.raw == frame.decode(errors="replace")
+
+
+@pytest.mark.parametrize("number", [401, 404, 429, 500, 509, 529])
+def test_a_number_in_a_path_is_no_status(number: int) -> None:
+    assert kind_told(DRIVER.failures, f"wrote /state/sessions/20261115-103557{number}-{number}/config.json") is None
+
+
+def test_a_command_that_the_system_refuses_is_not_called_denied() -> None:
+    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"))
+    dialect.receive(
+        b'{"type":"assistant","message":{"model":"m","content":[{"type":"tool_use","id":"t1","name":"Bash",'
+        b'"input":{"command":"cat /etc/shadow"}}]}}'
+    )
+    events = dialect.receive(
+        b'{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","is_error":true,'
+        b'"content":"Exit code 1\\ncat: /etc/shadow: Permission denied"}]}}'
+    ).events
+    assert [event.denied for event in events if isinstance(event, ToolFailed)] == [False]
+    assert [event.exit_code for event in events if isinstance(event, CommandExecuted)] == [1]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from inspan.contracts.driver import kind_told
 from inspan.drivers.codex import DRIVER
 from inspan.protocol.events import (
     CommandExecuted,
@@ -91,3 +92,9 @@ def test_an_unknown_frame_is_kept_as_it_came(frame: bytes) -> None:
     (event,) = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/")).receive(frame).events
     assert isinstance(event, Unrecognized)
     assert event.raw == frame.decode(errors="replace")
+
+
+@pytest.mark.parametrize("number", [401, 404, 429, 500, 509, 529])
+def test_a_number_in_a_path_is_no_status(number: int) -> None:
+    warning = f"WARNING: proceeding (codex_home: /state/sessions/20261115-103557{number}-{number}/config) {number}"
+    assert kind_told(DRIVER.failures, warning) is None

@@ -36,6 +36,11 @@ _STORIES: list[tuple[str, Facts, tuple[Reason, str]]] = [
     ("an exit that nobody saw", _facts([], exit_code=None), ("crashed", "Codex ended with an unknown exit code")),
     ("a signal", _facts([], exit_code=137, signal=9), ("crashed", "Codex ended with signal 9")),
     (
+        "a killed agent that had spoken of other trouble",
+        _facts([], exit_code=137, stderr="hit its rate limit\n"),
+        ("crashed", "Codex ended with exit code 137: hit its rate limit"),
+    ),
+    (
         "a bad exit with words",
         _facts([], exit_code=1, stderr="first\nerror loading config\n"),
         ("environment", "Codex ended with exit code 1: error loading config"),

@@ -33,17 +33,15 @@ from inspan.protocol.task import Task
 from inspan.protocol.usage import Usage
 from inspan.protocol.wire import UNREADABLE
 
+# Bare numbers tell nothing: a process id or a date in a path looks like a status too.
 FAILURES = (
     failure("context_too_long", r"prompt is too long|context (window|length)"),
-    failure(
-        "authentication",
-        r"not logged in|invalid api key|failed to authenticate|oauth token|please run /login",
-    ),
+    failure("authentication", r"not logged in|invalid api key|failed to authenticate|oauth token|please run /login"),
     failure("model_not_found", r"issue with the selected model|model_not_found"),
-    failure("rate_limit", r"\b429\b|rate limit|usage limit|limit reached"),
-    failure("overloaded", r"overloaded|\b529\b|\b5\d\d\b|server_error"),
-    failure("invalid_response", r"json|parse|unexpected token|malformed|empty or"),
-    failure("network", r"connection|timed out|network|socket|fetch failed|econn|stream ended|terminated"),
+    failure("rate_limit", r"\(429\)|api error: 429\b|rate limit|usage limit|limit reached"),
+    failure("overloaded", r"api error: 5\d\d\b|overloaded|server_error"),
+    failure("invalid_response", r"empty or malformed|unexpected token|invalid json|failed to parse"),
+    failure("network", r"connection|timed out|network|socket hang|fetch failed|econn|stream ended|terminated"),
     failure("environment", r"root/sudo|cannot be used|already in use|enoent|eacces|no such file"),
 )
 # The program's own word for an API failure → our kind.
@@ -164,7 +162,9 @@ _decode_tool_result = msgspec.json.Decoder(_ToolResult).decode
 _NO_MODEL = "<synthetic>"
 _EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 _EXIT_CODE = re.compile(r"Exit code (\d+)")
-_DENIED = re.compile(r"permission|needs approval|requested permissions|was denied|haven't granted", re.IGNORECASE)
+_DENIED = re.compile(
+    r"needs approval|permission to use|requested permissions|haven't granted|has been denied", re.IGNORECASE
+)
 
 
 def _usage(tokens: _Tokens) -> Usage:

@@ -35,13 +35,16 @@ from inspan.protocol.wire import UNREADABLE
 _TOKEN = "INSPAN_RUN_TOKEN"
 
 
+# Bare numbers tell nothing: a process id or a date in a path looks like a status too.
 FAILURES = (
-    failure("authentication", r"\b40[13]\b|incorrect api key|missing environment variable|not logged in"),
-    failure("rate_limit", r"\b429\b|rate limit|usage limit|quota exceeded"),
+    failure("authentication", r"status:? 40[13]\b|incorrect api key|missing environment variable|not logged in"),
+    failure("rate_limit", r"status:? 429\b|rate limit|usage limit|quota exceeded"),
     failure("context_too_long", r"ran out of room|context (window|length)|exceeds the maximum length"),
-    failure("model_not_found", r"\b404\b|model .*(not found|does not exist|not supported)"),
-    failure("overloaded", r"high demand|at capacity|overloaded|\b5\d\d\b"),
-    failure("network", r"stream disconnected|error sending request|connection|timed? ?out|reconnecting"),
+    failure("model_not_found", r"status:? 404\b|model .*(not found|does not exist|not supported)"),
+    failure("overloaded", r"status:? 5\d\d\b|high demand|at capacity|overloaded"),
+    failure(
+        "network", r"stream disconnected|error sending request|connection (refused|reset|closed)|timed out|reconnecting"
+    ),
     failure("invalid_response", r"incomplete response|unexpected (end|eof)|failed to parse|expected value"),
     failure("environment", r"no such file or directory|permission denied|error loading config"),
 )

@@ -1,5 +1,7 @@
 """Why a run ended: one judgement from what inspan did, what the gateway saw, what the agent said and how it left."""
 
+import signal
+
 import msgspec
 
 from inspan.contracts.driver import Driver, kind_told
@@ -106,11 +108,17 @@ def _bad_exit(facts: Facts) -> Verdict | None:
     if facts.exit_code == 0 or (facts.exit_code is None and facts.summary.turn_done):
         return None
     kind = _seen_by_gateway(facts.last_call) or kind_told(facts.driver.failures, facts.stderr) or "crashed"
+    if _was_killed(facts):
+        kind = "crashed"  # Whatever it had said before.
     code = "an unknown exit code" if facts.exit_code is None else f"exit code {facts.exit_code}"
     how = code if facts.signal is None else f"signal {facts.signal}"
     words = _telling_line(facts)
     message = f"{facts.driver.title} ended with {how}{': ' + words if words else ''}"
     return Verdict(reason=kind, message=message)
+
+
+def _was_killed(facts: Facts) -> bool:
+    return facts.signal is not None or facts.exit_code == 128 + signal.SIGKILL
 
 
 def _telling_line(facts: Facts) -> str:
