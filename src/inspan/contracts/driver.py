@@ -29,8 +29,6 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     config: str = ""
     endpoint: Endpoint | None = None
     session_id: str = ""
-    boxed: bool = False
-    root: bool = False
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,9 +16,8 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
-    """`wrap` gives the new argv; `missing` a sentence when the box cannot be built here, else an empty string."""
+    """`wrap` gives the new argv; `boundary` says whether it holds against an agent that wants out."""
 
     name: str
     boundary: bool
     wrap: Callable[[tuple[str, ...], Box], tuple[str, ...]]
-    missing: Callable[[], str]

@@ -192,8 +192,6 @@ def _place(choice: Choice, ground: _Ground, listener: socket.socket | None) -> P
         config=private_folder(os.path.join(ground.session, "config")) if ground.session else "",
         endpoint=endpoint,
         session_id=_new_session_id() if choice.driver.capabilities.presets_session_id else "",
-        boxed=choice.sandbox.boundary,
-        root=choice.root,
     )
 
 

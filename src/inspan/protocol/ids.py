@@ -1,11 +1,10 @@
-"""Names of runs and sessions, and how a new one is made."""
+"""Names of runs, and how a new one is made."""
 
 import re
 from datetime import UTC, datetime, timedelta
 from typing import NewType
 
 RunId = NewType("RunId", str)
-SessionId = NewType("SessionId", str)
 
 RUN_ID = re.compile(r"\d{8}-\d{9}-\d+")
 

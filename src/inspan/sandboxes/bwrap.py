@@ -39,8 +39,4 @@ def _mounts(box: Box) -> list[str]:
     return [word for mount in mounts for word in mount]
 
 
-def _missing() -> str:
-    return "" if bwrap() else "bubblewrap is not installed"
-
-
-SANDBOX = Sandbox(name="bwrap", boundary=True, wrap=_wrap, missing=_missing)
+SANDBOX = Sandbox(name="bwrap", boundary=True, wrap=_wrap)

@@ -7,4 +7,4 @@ def _wrap(argv: tuple[str, ...], box: Box) -> tuple[str, ...]:
     return argv
 
 
-SANDBOX = Sandbox(name="none", boundary=False, wrap=_wrap, missing=lambda: "")
+SANDBOX = Sandbox(name="none", boundary=False, wrap=_wrap)
