@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from inspan.errors import StateUnusable
 
+from .folder import forget
 from .paths import private_folder
 
 if TYPE_CHECKING:
@@ -54,9 +55,7 @@ def remove(state: str, run: str) -> None:
 def replace_all(state: str, rows: Sequence[Row]) -> None:
     """Throws the index away, whatever state it is in, and builds it anew."""
     for suffix in ("", "-wal", "-shm"):
-        path = os.path.join(state, "index.db" + suffix)
-        if os.path.exists(path):
-            os.unlink(path)
+        forget(os.path.join(state, "index.db" + suffix))  # Another process may be doing the same just now.
     put(state, rows)
 
 
