@@ -3,36 +3,58 @@
     InspanError
     ├── BadInput              a field of a task, flag or file that cannot be used
     │   ├── UnknownAgent
+    │   ├── Unsupported
+    │   ├── BadConfig
     │   └── BadScenario
     ├── AgentUnusable         the agent's program cannot do the work
     │   ├── AgentMissing
     │   ├── AgentTooOld
     │   └── NotAnAgent
-    ├── CredentialsMissing
+    ├── CredentialsMissing    neither a key nor a login
+    │   └── KeyUnusable       a place where the key should be does not give it
+    ├── SessionUnusable       the session that was to be continued cannot be
+    │   ├── SessionNotFound
+    │   └── SessionBusy
     ├── StateUnusable         the state folder cannot be read or written
     │   ├── RunNotFound
     │   ├── RunBusy
     │   ├── LogTooNew
     │   └── LogBroken
     ├── SandboxUnusable
-    └── HarnessFault          inspan itself broke: a bug, never the agent's doing
+    ├── HarnessFault          inspan itself broke: a bug, never the agent's doing
+    └── AgentFailed           what the agent did, for those who ask a result to raise it
+        ├── AuthenticationError
+        ├── RateLimitError
+        ├── NetworkError
+        ├── InvalidResponseError
+        ├── AgentEnvironmentError
+        ├── ToolPermissionError
+        ├── RunCancelled
+        └── RunTimedOut
 
-The agent's own failures are no exceptions: they are outcomes of a run.
+The agent's own failures are never raised by running it: they are outcomes of a run. `Result.errors` holds them as
+values of the last branch, and `Result.check()` raises the first.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
 class InspanError(Exception):
-    """Has a stable `code`, a sentence, the next step, and says whether trying again can help."""
+    """Has a stable `code`, a sentence, the next step, and says whether trying again can help.
+
+    `tried` is what was being done and `came_back` what answered, where the sentence alone does not hold them.
+    """
 
     code: ClassVar[str] = "inspan"
     retry_helps: ClassVar[bool] = False
 
-    def __init__(self, message: str, *, next_step: str = "") -> None:
+    def __init__(self, message: str, *, next_step: str = "", tried: str = "", came_back: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.next_step = next_step
+        self.tried = tried
+        self.came_back = came_back
 
     def __str__(self) -> str:
         return f"{self.message} {self.next_step}".strip()
@@ -53,6 +75,18 @@ class UnknownAgent(BadInput):
     """No driver has this name."""
 
     code = "unknown_agent"
+
+
+class Unsupported(BadInput):
+    """The agent has nothing that does what was asked for."""
+
+    code = "unsupported"
+
+
+class BadConfig(BadInput):
+    """A key, a value or a file of the configuration that cannot be used."""
+
+    code = "bad_config"
 
 
 class BadScenario(BadInput):
@@ -89,6 +123,31 @@ class CredentialsMissing(InspanError):
     """Neither a key nor a login was found for the agent."""
 
     code = "credentials_missing"
+
+
+class KeyUnusable(CredentialsMissing):
+    """The file, command or keyring that should give the key does not."""
+
+    code = "key_unusable"
+
+
+class SessionUnusable(InspanError):
+    """The session that was to be continued cannot be."""
+
+    code = "session_unusable"
+
+
+class SessionNotFound(SessionUnusable):
+    """No session answers to this name, or it has been deleted."""
+
+    code = "session_not_found"
+
+
+class SessionBusy(SessionUnusable):
+    """Another run is using this session."""
+
+    code = "session_busy"
+    retry_helps = True
 
 
 class StateUnusable(InspanError):
@@ -132,6 +191,80 @@ class HarnessFault(InspanError):
     """inspan broke; the run's folder holds what is known."""
 
     code = "harness_fault"
+    retry_helps = True
+
+
+class AgentFailed(InspanError):
+    """The agent did not do what was asked; `reason` is the run's, `run_id` names the run."""
+
+    code = "agent_failed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str = "unknown",
+        run_id: str = "",
+        next_step: str = "",
+        tried: str = "",
+        came_back: str = "",
+    ) -> None:
+        super().__init__(message, next_step=next_step, tried=tried, came_back=came_back)
+        self.reason = reason
+        self.run_id = run_id
+
+
+class AuthenticationError(AgentFailed):
+    """The provider refused the key or the login."""
+
+    code = "authentication"
+
+
+class RateLimitError(AgentFailed):
+    """The provider said to wait; `resets_at` is seconds since 1970 where it said until when."""
+
+    code = "rate_limit"
+    retry_helps = True
+    resets_at: float | None = None
+
+
+class NetworkError(AgentFailed):
+    """The connection to the model broke, or the provider was overloaded."""
+
+    code = "network"
+    retry_helps = True
+
+
+class InvalidResponseError(AgentFailed):
+    """What came back could not be used: no answer, garbage, or an answer that does not fit its schema."""
+
+    code = "invalid_response"
+    retry_helps = True
+
+
+class AgentEnvironmentError(AgentFailed):
+    """The agent could not work here, or left before it was done."""
+
+    code = "environment"
+
+
+class ToolPermissionError(AgentFailed):
+    """Calls of tools were denied; `denied` lists them, also those of tools that had been taken away."""
+
+    code = "tool_permission"
+    denied: Sequence[object] = ()
+
+
+class RunCancelled(AgentFailed):
+    """Somebody ended the run."""
+
+    code = "cancelled"
+
+
+class RunTimedOut(AgentFailed):
+    """A time limit ended the run."""
+
+    code = "timed_out"
     retry_helps = True
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from inspan.contracts.driver import Driver
 from inspan.protocol.events import Event
 from inspan.protocol.task import Task
+from inspan.protocol.usage import Told
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 
@@ -15,7 +16,7 @@ def names(agent: str) -> list[str]:
 
 def events_of(driver: Driver, name: str) -> list[Event]:
     """Every event that a recording gives, in order."""
-    dialect = driver.channels[0].dialect(Task(prompt="do it", cwd="/WORK"))
+    dialect = driver.channels[0].dialect(Task(prompt="do it", cwd="/WORK"), Told())
     lines = (RECORDINGS / driver.name / f"{name}.jsonl").read_bytes().splitlines()
     return [event for line in lines if line for event in dialect.receive(line).events]
 

@@ -19,7 +19,7 @@ from inspan.protocol.events import (
     Unrecognized,
 )
 from inspan.protocol.task import Task
-from inspan.protocol.usage import Usage
+from inspan.protocol.usage import Told, Usage
 
 from .frames import events_of, kinds_of, names
 
@@ -120,7 +120,7 @@ def test_every_recorded_frame_is_understood_or_known_to_say_nothing(name: str) -
     "frame", [b"not json", b"[]", b'{"type":"dream"}', b'{"type":"system","subtype":"dream"}', b'{"type":5}', b"\xff"]
 )
 def test_an_unknown_frame_is_kept_as_it_came(frame: bytes) -> None:
-    (event,) = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/")).receive(frame).events
+    (event,) = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told()).receive(frame).events
     assert isinstance(event, Unrecognized)
     assert event.raw == frame.decode(errors="replace")
 
@@ -131,7 +131,7 @@ def test_a_number_in_a_path_is_no_status(number: int) -> None:
 
 
 def test_a_command_that_the_system_refuses_is_not_called_denied() -> None:
-    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"))
+    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told())
     dialect.receive(
         b'{"type":"assistant","message":{"model":"m","content":[{"type":"tool_use","id":"t1","name":"Bash",'
         b'"input":{"command":"cat /etc/shadow"}}]}}'

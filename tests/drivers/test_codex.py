@@ -18,7 +18,7 @@ from inspan.protocol.events import (
     Unrecognized,
 )
 from inspan.protocol.task import Task
-from inspan.protocol.usage import Usage
+from inspan.protocol.usage import Told, Usage
 
 from .frames import events_of, kinds_of, names
 
@@ -89,7 +89,7 @@ def test_every_recorded_frame_is_understood(name: str) -> None:
     [b"not json", b"[]", b'{"type":"item.completed","item":{"type":"d"}}', b'{"type":"turn.dreamt"}', b"\xff"],
 )
 def test_an_unknown_frame_is_kept_as_it_came(frame: bytes) -> None:
-    (event,) = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/")).receive(frame).events
+    (event,) = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told()).receive(frame).events
     assert isinstance(event, Unrecognized)
     assert event.raw == frame.decode(errors="replace")
 

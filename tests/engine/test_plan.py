@@ -149,7 +149,7 @@ def test_a_plan_that_fails_half_way_is_taken_back_whole(desk: Desk, blocked: str
 def test_a_prepared_run_is_claimed_locked_described_and_listed(desk: Desk) -> None:
     prepared = desk.prepare(project="p", task="t")
     run_id = prepared.plan.run_id
-    assert desk.traces() == [f"projects/p/t/runs/{run_id}", f"active/{run_id}"]
+    assert desk.traces() == [f"projects/p/t/runs/{run_id}", f"active/{run_id}", f"sessions/{run_id}"]
     assert is_locked(prepared.folder)
     assert not os.get_inheritable(prepared.lock)
     described = read_json(prepared.folder.file("run.json"))

@@ -1,11 +1,13 @@
 """One full example of every kind of event: each field set, so that a round trip that loses one shows."""
 
 from inspan.protocol.events import (
+    AnswerGiven,
     CommandExecuted,
     EndingBegan,
     ErrorReported,
     Event,
     FileChanged,
+    McpServerFailed,
     ModelCallEnded,
     PermissionAnswered,
     PermissionAsked,
@@ -42,6 +44,8 @@ STARTED = RunStarted(
     cwd="/work",
     model="m",
     session_id="s",
+    resumes="r",
+    forks=True,
     profile="clean",
     sandbox="none",
     containment="bwrap",
@@ -72,6 +76,7 @@ EXAMPLES: tuple[Event, ...] = (
     TurnFailed(failure="overloaded", message="busy", status=529, usage=USAGE, cost_usd=0.5),
     TextSaid(text='quotes " and \\ and \n, 日本, \x00, 🙂', parent="tool_1"),
     TextDelta(block="b1", text="hel"),
+    AnswerGiven(text='{"a":1}'),
     ReasoningSaid(text="hm", parent="tool_1"),
     ToolStarted(id="1", name="shell", input={"command": ["ls", {"deep": [None, True, 1.5]}]}, parent="0"),
     ToolCompleted(id="1", name="shell", output="a\r\nb"),
@@ -81,6 +86,7 @@ EXAMPLES: tuple[Event, ...] = (
     PlanChanged(steps=[PlanStep(text="one", state="done"), PlanStep(text="two")]),
     PermissionAsked(id="1", tool="shell", input=["rm"]),
     PermissionAnswered(id="1", allowed=True, by="person", reason="fine"),
+    McpServerFailed(name="docs", message="gone"),
     UsageReported(usage=USAGE, cost_usd=0.125),
     ModelCallEnded(
         call=1,

@@ -8,10 +8,24 @@ import msgspec
 
 from inspan.protocol.outcome import FailureKind
 from inspan.protocol.task import Task
+from inspan.protocol.usage import Told
 
 from .dialect import Dialect
 
 Wire = Literal["messages", "responses", "chat"]
+# The program (or inspan) makes it so; the agent is only told to; there is no such thing.
+Support = Literal["yes", "asked", "no"]
+# The tools of the driver contract: callers add to them and cannot take the limits away.
+BASE_ALLOWED_TOOLS = (
+    "Read",
+    "Edit",
+    "Write",
+    "Bash(pnpm *)",
+    "Bash(git diff *)",
+    "Bash(git status *)",
+    "Glob",
+    "Grep",
+)
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,18 +35,34 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     token: str
 
 
+class Attachment(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that goes with the prompt: where it lies, what it is, and its bytes where they must be sent along."""
+
+    path: str
+    media_type: str
+    data: bytes = b""
+
+
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one run happens. `config` is the session's own config folder, empty in the profile `user`."""
+    """Where one run happens.
+
+    `config` is the session's own config folder, empty in the profile `user`; `scratch` is the folder of this run that
+    the agent may read; `session_id` the id that a new session is to get; `resume` the agent's id of the session to go
+    on with.
+    """
 
     program: str
     cwd: str
+    scratch: str = ""
     config: str = ""
     endpoint: Endpoint | None = None
     session_id: str = ""
+    resume: str = ""
+    attachments: tuple[Attachment, ...] = ()
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """What to start: `files` are written into the config folder first, `stdin` is all the agent will read."""
+    """What to start: `files` (full path → text) are written first, `stdin` is all the agent will read."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = {}
@@ -45,7 +75,7 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: Literal["stream"]
     launch: Callable[[Task, Place], Launch]
-    dialect: Callable[[Task], Dialect]
+    dialect: Callable[[Task, Told], Dialect]
 
 
 class Install(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +104,7 @@ def kind_told(failures: tuple[Failure, ...], message: str) -> FailureKind | None
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What this agent really does and reports; shown by `inspan agents`."""
+    """What this agent really does and reports; shown by `inspan agents`. `notes` explain a field, by its name."""
 
     presets_session_id: bool = False
     reports_cost: bool = False
@@ -82,6 +112,23 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     streams_text: bool = False
     follows_gateway: bool = True
     root_needs_box: bool = False
+    review: Support = "no"
+    complete: Support = "no"
+    allowed_tools: Support = "no"
+    disallowed_tools: Support = "no"
+    output_schema: Support = "asked"
+    system_prompt: Support = "asked"
+    append_system_prompt: Support = "asked"
+    resume: Support = "no"
+    fork: Support = "no"
+    extra_dirs: Support = "no"
+    max_turns: Support = "no"
+    reports_denials: Support = "no"
+    login: Support = "no"
+    efforts: tuple[str, ...] = ()
+    attachments: tuple[str, ...] = ()
+    mcp: tuple[Literal["stdio", "http"], ...] = ()
+    notes: Mapping[str, str] = {}
 
 
 class Driver(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +149,7 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
     variables: tuple[str, ...]
     failures: tuple[Failure, ...]
     login_hint: str
+    session_ids: re.Pattern[str] = re.compile(r".+")
     capabilities: Capabilities = Capabilities()
     litter: tuple[str, ...] = ()
     markers: tuple[str, ...] = ()

@@ -6,9 +6,13 @@ import msgspec
 
 
 class Box(msgspec.Struct, frozen=True, kw_only=True):
-    """What the box must know: what may be written, what must not be seen, what must stay readable."""
+    """What the box must know: what may be written, what must not be seen, what must stay readable.
+
+    `read_only` takes the working folder out of what may be written.
+    """
 
     cwd: str
+    read_only: bool = False
     writable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()

@@ -1,7 +1,8 @@
 """Claude Code: `claude -p --output-format stream-json --verbose`, read as it speaks since 2.1.138."""
 
 import re
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -10,10 +11,12 @@ from inspan.contracts.dialect import NOTHING, Said
 from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Launch, Place, failure, kind_told
 from inspan.protocol.commands import Command
 from inspan.protocol.events import (
+    AnswerGiven,
     CommandExecuted,
     ErrorReported,
     Event,
     FileChanged,
+    McpServerFailed,
     PlanChanged,
     PlanStep,
     ReasoningSaid,
@@ -30,11 +33,12 @@ from inspan.protocol.events import (
 )
 from inspan.protocol.outcome import FailureKind
 from inspan.protocol.task import Task
-from inspan.protocol.usage import Usage
+from inspan.protocol.usage import Told, Usage
 from inspan.protocol.wire import UNREADABLE
 
 # Bare numbers tell nothing: a process id or a date in a path looks like a status too.
 FAILURES = (
+    failure("session_not_found", r"no conversation found"),
     failure("context_too_long", r"prompt is too long|context (window|length)"),
     failure("authentication", r"not logged in|invalid api key|failed to authenticate|oauth token|please run /login"),
     failure("model_not_found", r"issue with the selected model|model_not_found"),
@@ -61,23 +65,121 @@ _TERMINAL: dict[str, FailureKind] = {
 }
 
 
+_SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_EDITORS = ("Edit", "Write", "NotebookEdit")
+_READERS = ("Bash", "Read", "Grep", "Glob")
+
+
 def launch(task: Task, place: Place) -> Launch:
-    """The command line of one unrestricted run; the prompt goes in by stdin, where no other process can read it."""
+    """The command line of one run; the prompt goes in by stdin, where no other process can read it."""
     argv = [place.program, "-p", "--output-format", "stream-json", "--verbose"]
-    argv += ["--permission-mode", "bypassPermissions"]
+    argv += [*_permissions(task), *_sources(task, place), *_session(task, place), *_choices(task), *task.options]
+    files: dict[str, str] = {}
+    if task.mcp_servers:
+        files[f"{place.scratch}/mcp.json"] = _mcp_config(task)
+        argv += ["--mcp-config", f"{place.scratch}/mcp.json"]
+    if place.config:
+        argv.append("--strict-mcp-config")
+    if place.attachments:
+        argv += ["--input-format", "stream-json"]
+    return Launch(argv=tuple(argv), env=_environment(place), files=files, stdin=_stdin(task, place))
+
+
+def _permissions(task: Task) -> list[str]:
+    """What each mode may do. With `bypassPermissions` a list of tools restricts nothing, so a list means `dontAsk`."""
+    extra = task.allowed_tools or ()
+    denied = task.disallowed_tools
+    if task.mode == "exec" and task.allowed_tools is None:
+        return ["--permission-mode", "bypassPermissions", *_listed("--disallowedTools", denied)]
+    if task.mode == "review":
+        # Without a rule, its own list of commands that only read lets those run and nothing else.
+        offered, denied = (*_READERS, *_names(extra)), (*_EDITORS, *denied)
+    else:
+        offered = _names(extra)
+    return [
+        "--permission-mode",
+        "dontAsk",
+        "--tools",
+        ",".join(dict.fromkeys(offered)),
+        *_listed("--allowedTools", extra),
+        *_listed("--disallowedTools", denied),
+    ]
+
+
+def _sources(task: Task, place: Place) -> list[str]:
+    """Whose settings apply where a mode must hold: hooks of a project run at once and may allow what they like, and
+    rules of the user allow commands that write."""
+    if task.mode == "exec" and task.allowed_tools is None:
+        return []
+    return ["--setting-sources", "user" if task.mode == "complete" and not place.config else ""]
+
+
+def _names(patterns: Sequence[str]) -> tuple[str, ...]:
+    """The built-in tools that these patterns are about: `Bash(git *)` is about Bash; tools of servers are none."""
+    return tuple(pattern.partition("(")[0] for pattern in patterns if not pattern.startswith("mcp__"))
+
+
+def _listed(flag: str, words: Sequence[str]) -> list[str]:
+    return [flag, ",".join(words)] if words else []
+
+
+def _session(task: Task, place: Place) -> list[str]:
+    return [
+        *(["--resume", place.resume] if place.resume else []),
+        *(["--fork-session"] if task.fork else []),
+        *(["--session-id", place.session_id] if place.session_id else []),
+    ]
+
+
+def _choices(task: Task) -> list[str]:
+    schema = msgspec.json.encode(task.output_schema).decode() if task.output_schema is not None else ""
+    turns = task.limits.max_turns
+    given = {
+        "--model": task.model,
+        "--effort": task.effort,
+        "--max-turns": str(turns) if turns is not None else "",
+        "--json-schema": schema,
+        "--system-prompt": task.system_prompt,
+        "--append-system-prompt": task.append_system_prompt,
+    }
+    words = [word for flag, value in given.items() if value for word in (flag, value)]
+    words += [word for folder in task.extra_dirs for word in ("--add-dir", folder)]
+    return [*words, *(["--include-partial-messages"] if task.partial else [])]
+
+
+def _mcp_config(task: Task) -> str:
+    servers = {
+        name: {"command": server.command, "args": server.args, "env": server.env}
+        if server.command
+        else {"type": "http", "url": server.url, "headers": server.headers}
+        for name, server in task.mcp_servers.items()
+    }
+    return msgspec.json.encode({"mcpServers": servers}).decode()
+
+
+def _environment(place: Place) -> dict[str, str]:
     # Retries are off: whoever started the run decides whether to try again. By default 401 and 500 go on for minutes.
     env = {"CLAUDE_CODE_MAX_RETRIES": "0", "DISABLE_AUTOUPDATER": "1"}
-    if place.session_id:
-        argv += ["--session-id", place.session_id]
-    if task.model:
-        argv += ["--model", task.model]
-    if task.partial:
-        argv += ["--include-partial-messages"]
     if place.endpoint:
         env |= {"ANTHROPIC_BASE_URL": place.endpoint.url, "ANTHROPIC_API_KEY": place.endpoint.token}
     if place.config:
         env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"
-    return Launch(argv=tuple(argv), env=env, stdin=task.prompt.encode())
+    return env
+
+
+def _stdin(task: Task, place: Place) -> bytes:
+    """The prompt as it is, or with what is attached to it as one message of its input format."""
+    if not place.attachments:
+        return task.prompt.encode()
+    content: list[dict[str, Any]] = [
+        {
+            "type": "image" if each.media_type.startswith("image/") else "document",
+            "source": {"type": "base64", "media_type": each.media_type, "data": b64encode(each.data).decode()},
+        }
+        for each in place.attachments
+    ]
+    message = {"role": "user", "content": [*content, {"type": "text", "text": task.prompt}]}
+    return msgspec.json.encode({"type": "user", "message": message}) + b"\n"
 
 
 class _Block(msgspec.Struct):
@@ -105,9 +207,9 @@ class _Tokens(msgspec.Struct):
     output_tokens_details: dict[str, Any] | None = None
 
 
-class _Denial(msgspec.Struct):
-    tool_name: str = ""
-    tool_use_id: str = ""
+class _Server(msgspec.Struct):
+    name: str = ""
+    status: str = ""
 
 
 class _Frame(msgspec.Struct):
@@ -130,7 +232,8 @@ class _Frame(msgspec.Struct):
     stop_reason: str | None = None
     usage: _Tokens | None = None
     total_cost_usd: float | None = None
-    permission_denials: list[_Denial] = []
+    mcp_servers: list[_Server] = []
+    structured_output: msgspec.Raw = msgspec.Raw()
     tool_name: str = ""
     tool_use_id: str = ""
     attempt: int = 0
@@ -163,7 +266,8 @@ _NO_MODEL = "<synthetic>"
 _EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 _EXIT_CODE = re.compile(r"Exit code (\d+)")
 _DENIED = re.compile(
-    r"needs approval|permission to use|requested permissions|haven't granted|has been denied", re.IGNORECASE
+    r"needs approval|permission to use|requested permissions|haven't granted|has been denied|no such tool available",
+    re.IGNORECASE,
 )
 
 
@@ -181,9 +285,9 @@ def _usage(tokens: _Tokens) -> Usage:
 class ClaudeDialect:
     """Reads stream-json lines; remembers which tool calls are open and what the session has cost so far."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, told: Told) -> None:
         self._calls: dict[str, tuple[str, Any]] = {}
-        self._cost_usd = 0.0
+        self._cost_usd = told.cost_usd
         self._error = ""
         self._denied: set[str] = set()
         self._opened = False
@@ -239,7 +343,7 @@ class ClaudeDialect:
             tools=frame.tools,
             agent_version=frame.claude_code_version,
         )
-        return [thread, TurnStarted()]
+        return [thread, *_failed_servers(frame), TurnStarted()]
 
     def _assistant(self, frame: _Frame) -> list[Event]:
         message = frame.message
@@ -303,7 +407,9 @@ class ClaudeDialect:
         usage = _usage(frame.usage or _Tokens())
         if frame.is_error or frame.subtype != "success" or frame.stop_reason == "refusal":
             return [self._failed(frame, usage)]
-        return [TurnCompleted(usage=usage, cost_usd=self._cost(frame))]
+        given = bytes(frame.structured_output).decode()
+        answer = [AnswerGiven(text=given)] if given and given != "null" else []
+        return [*answer, TurnCompleted(usage=usage, cost_usd=self._cost(frame))]
 
     def _cost(self, frame: _Frame) -> float | None:
         # The program reports what the session has cost so far, not what the turn did.
@@ -322,6 +428,14 @@ class ClaudeDialect:
         return TurnFailed(
             failure=kind, message=message, status=frame.api_error_status, usage=usage, cost_usd=self._cost(frame)
         )
+
+
+def _failed_servers(frame: _Frame) -> list[Event]:
+    return [
+        McpServerFailed(name=server.name, message="it could not be started or reached")
+        for server in frame.mcp_servers
+        if server.status == "failed"
+    ]
 
 
 def _retried(frame: _Frame) -> list[Event]:
@@ -384,12 +498,30 @@ DRIVER = Driver(
     credentials=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     variables=("ANTHROPIC_", "CLAUDE_", "CLAUDECODE"),
     failures=FAILURES,
+    session_ids=_SESSION_ID,
     login_hint="run `claude` once and /login, or set ANTHROPIC_API_KEY",
     capabilities=Capabilities(
         presets_session_id=True,
         reports_cost=True,
         streams_text=True,
         root_needs_box=True,
+        review="yes",
+        complete="yes",
+        allowed_tools="yes",
+        disallowed_tools="yes",
+        output_schema="yes",
+        system_prompt="yes",
+        append_system_prompt="yes",
+        resume="yes",
+        fork="yes",
+        extra_dirs="yes",
+        max_turns="yes",
+        reports_denials="yes",
+        login="yes",
+        efforts=("low", "medium", "high", "xhigh", "max"),
+        attachments=("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"),
+        mcp=("stdio", "http"),
+        notes={},
     ),
     markers=(
         "IS_SANDBOX",

@@ -7,7 +7,8 @@ from typing import Any, Literal, cast
 import msgspec
 
 from inspan.contracts.dialect import NOTHING, Said
-from inspan.contracts.driver import Channel, Driver, Install, Launch, Place, failure, kind_told
+from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Launch, Place, failure, kind_told
+from inspan.contracts.wording import schema_words
 from inspan.protocol.commands import Command
 from inspan.protocol.events import (
     Change,
@@ -28,8 +29,8 @@ from inspan.protocol.events import (
     TurnStarted,
     Unrecognized,
 )
-from inspan.protocol.task import Task
-from inspan.protocol.usage import Usage
+from inspan.protocol.task import McpServer, Task
+from inspan.protocol.usage import Told, Usage
 from inspan.protocol.wire import UNREADABLE
 
 _TOKEN = "INSPAN_RUN_TOKEN"
@@ -37,6 +38,7 @@ _TOKEN = "INSPAN_RUN_TOKEN"
 
 # Bare numbers tell nothing: a process id or a date in a path looks like a status too.
 FAILURES = (
+    failure("session_not_found", r"no rollout found|thread not found|no saved session"),
     failure("authentication", r"status:? 40[13]\b|incorrect api key|missing environment variable|not logged in"),
     failure("rate_limit", r"status:? 429\b|rate limit|usage limit|quota exceeded"),
     failure("context_too_long", r"ran out of room|context (window|length)|exceeds the maximum length"),
@@ -50,45 +52,110 @@ FAILURES = (
 )
 
 
+# Each leaves one kind of tool out of what is offered to the model; together they leave none (0.163).
+_NO_TOOLS = (
+    "--disable",
+    "goals",
+    "--disable",
+    "sleep_tool",
+    "-c",
+    "agents.enabled=false",
+    "-c",
+    'web_search="disabled"',
+    "-c",
+    "tools.experimental_request_user_input={enabled=false}",
+)
+# Allow rules and hooks of the user or a trusted project run commands outside of its sandbox.
+_READ_ONLY = ("-s", "read-only", "--ignore-rules", "--disable", "hooks")
+
+
 def launch(task: Task, place: Place) -> Launch:
-    """The command line of one unrestricted run; the prompt goes in by stdin, where no other process can read it."""
-    argv = [
-        place.program,
-        "exec",
-        "--json",
-        "--skip-git-repo-check",
-        "--dangerously-bypass-approvals-and-sandbox",
-    ]
-    env: dict[str, str] = {}
+    """The command line of one run; the prompt goes in by stdin, where no other process can read it."""
+    argv = [place.program, "exec", "--json", "--skip-git-repo-check", *_mode(task), *_provider(place)]
+    env: dict[str, str] = {_TOKEN: place.endpoint.token} if place.endpoint else {}
+    files: dict[str, str] = {}
     if place.config:
         # Each of the two alone still looks up hosts and delays the exit by 5 s (0.163).
-        argv += [
-            "--disable",
-            "plugins",
-            "-c",
-            "analytics.enabled=false",
-            "-c",
-            "check_for_update_on_startup=false",
-        ]
-    if place.endpoint:
-        argv += [
-            "-c",
-            "model_provider=inspan",
-            "-c",
-            f"model_providers.inspan={_provider(place.endpoint.url)}",
-        ]
-        env[_TOKEN] = place.endpoint.token
+        argv += ["--disable", "plugins", "-c", "analytics.enabled=false", "-c", "check_for_update_on_startup=false"]
     if task.model:
         argv += ["-m", task.model]
-    return Launch(argv=(*argv, "-"), env=env, stdin=task.prompt.encode())
+    if task.effort:
+        argv += ["-c", f"model_reasoning_effort={_quoted(task.effort)}"]
+    if task.mode != "exec":
+        # The only place that its read-only sandbox leaves writable, and gone after each command: tests need one.
+        env["TMPDIR"] = "/dev/shm"
+    if task.mode == "complete" and not task.allowed_tools:
+        env["CODEX_EXEC_SERVER_URL"] = "none"  # Without a place to run them, no tool that touches the machine is left.
+    if task.system_prompt:
+        files[f"{place.scratch}/instructions.md"] = task.system_prompt
+        argv += ["-c", f"model_instructions_file={_quoted(place.scratch + '/instructions.md')}"]
+    if task.append_system_prompt:
+        argv += ["-c", f"developer_instructions={_quoted(task.append_system_prompt)}"]
+    prompt = task.prompt
+    if task.output_schema is not None and is_strict(task.output_schema):
+        files[f"{place.scratch}/schema.json"] = msgspec.json.encode(task.output_schema).decode()
+        argv += ["--output-schema", f"{place.scratch}/schema.json"]
+    elif task.output_schema is not None:
+        prompt = f"{prompt}\n\n{schema_words(task.output_schema)}"
+    argv += [word for folder in task.extra_dirs for word in ("--add-dir", folder)]
+    for name, server in task.mcp_servers.items():
+        argv += ["-c", f"mcp_servers.{name}={_server(name, server, env)}"]
+    argv += [*task.options, *(["fork" if task.fork else "resume", place.resume] if place.resume else [])]
+    argv += [word for each in place.attachments for word in ("-i", each.path)]
+    return Launch(argv=(*argv, "-"), env=env, files=files, stdin=prompt.encode())
 
 
-def _provider(url: str) -> str:
+def is_strict(schema: object) -> bool:
+    """Whether the provider takes this schema: it wants every object closed and every property required."""
+    if isinstance(schema, list):
+        return all(is_strict(each) for each in cast(list[object], schema))
+    if not isinstance(schema, dict):
+        return True
+    known = cast(dict[str, Any], schema)
+    if known.get("type") == "object" or "properties" in known:
+        names = set(cast(dict[str, Any], known.get("properties", {})))
+        if known.get("additionalProperties") is not False or set(known.get("required", ())) != names:
+            return False
+    return all(is_strict(each) for each in known.values())
+
+
+def _mode(task: Task) -> tuple[str, ...]:
+    if task.mode == "exec":
+        return ("--dangerously-bypass-approvals-and-sandbox",)
+    if task.mode == "review" or task.allowed_tools:
+        return _READ_ONLY
+    return (*_READ_ONLY, *_NO_TOOLS)
+
+
+def _server(name: str, server: McpServer, env: dict[str, str]) -> str:
+    """A server as its config has it; values that may be secret go by variables, which no process list shows."""
+    if server.command:
+        env.update(server.env)
+        words = ",".join(_quoted(word) for word in server.args)
+        names = ",".join(_quoted(variable) for variable in server.env)
+        return f"{{command={_quoted(server.command)},args=[{words}],env_vars=[{names}]}}"
+    headers: list[str] = []
+    for place, (header, value) in enumerate(server.headers.items()):
+        variable = f"INSPAN_MCP_{name.upper().replace('-', '_')}_{place}"
+        env[variable] = value
+        headers.append(f"{_quoted(header)}={_quoted(variable)}")
+    return f"{{url={_quoted(server.url)},env_http_headers={{{','.join(headers)}}}}}"
+
+
+def _quoted(text: str) -> str:
+    """A TOML string; JSON's spelling of one is TOML's too, but for the character that JSON leaves as it is."""
+    return msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")
+
+
+def _provider(place: Place) -> tuple[str, ...]:
+    if place.endpoint is None:
+        return ()
     # Its own retries are off: whoever started the run decides whether to try again.
-    return (
-        f'{{name="inspan",base_url="{url}/v1",env_key="{_TOKEN}",wire_api="responses",'
+    provider = (
+        f'{{name="inspan",base_url="{place.endpoint.url}/v1",env_key="{_TOKEN}",wire_api="responses",'
         "request_max_retries=0,stream_max_retries=0,stream_idle_timeout_ms=3600000}"
     )
+    return ("-c", "model_provider=inspan", "-c", f"model_providers.inspan={provider}")
 
 
 class _Change(msgspec.Struct):
@@ -232,11 +299,12 @@ _ITEMS: dict[str, tuple[Callable[[_Item], list[Event]], Callable[[_Item], list[E
 class CodexDialect:
     """Reads the event lines of `codex exec --json`."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, told: Told) -> None:
         self._handlers: dict[str, Callable[[_Frame], list[Event] | None]] = {
             "thread.started": lambda frame: [ThreadStarted(session_id=frame.thread_id, model=task.model)],
             "turn.started": lambda frame: [TurnStarted()],
-            "turn.completed": lambda frame: [TurnCompleted(usage=_usage(frame.usage or _Tokens()))],
+            # What it reports is the whole thread's, earlier runs included.
+            "turn.completed": lambda frame: [TurnCompleted(usage=_usage(frame.usage or _Tokens()) - told.usage)],
             "turn.failed": lambda frame: [_turn_failed(frame)],
             "error": lambda frame: [ErrorReported(message=frame.message)],
             "item.started": lambda frame: _item(frame, 0),
@@ -295,7 +363,28 @@ DRIVER = Driver(
     credentials=("CODEX_API_KEY", "OPENAI_API_KEY"),
     variables=("CODEX_", "OPENAI_"),
     failures=FAILURES,
+    # A name that is no id would silently begin a new thread (0.163).
+    session_ids=re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
     login_hint="codex login, or set CODEX_API_KEY",
+    capabilities=Capabilities(
+        review="yes",
+        complete="yes",
+        output_schema="yes",
+        system_prompt="yes",
+        append_system_prompt="yes",
+        resume="yes",
+        fork="yes",
+        extra_dirs="yes",
+        login="yes",
+        efforts=("minimal", "low", "medium", "high", "xhigh"),
+        attachments=("image/png", "image/jpeg", "image/gif", "image/webp"),
+        mcp=("stdio", "http"),
+        notes={
+            "allowed_tools": "It has no list of tools: use mode review, which its sandbox holds to reading.",
+            "max_turns": "It counts no turns; with a gateway, inspan counts its model calls.",
+            "reports_denials": "What its sandbox stops is told to the model only.",
+        },
+    ),
     litter=(".git", ".codex", ".agents", ".aws"),
     carries_bwrap="codex_cli_bin/codex-resources/bwrap",
     demonstrates=True,

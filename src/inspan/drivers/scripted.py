@@ -7,6 +7,7 @@ from inspan.contracts.dialect import NOTHING, Said
 from inspan.contracts.driver import Channel, Driver, Install, Launch, Place
 from inspan.protocol.commands import Command
 from inspan.protocol.task import Task
+from inspan.protocol.usage import Told
 from inspan.protocol.wire import decode_event
 
 _SCRIPT = os.path.join(os.path.dirname(os.path.dirname(__file__)), "testing", "scripted_agent.py")
@@ -21,7 +22,7 @@ def launch(task: Task, place: Place) -> Launch:
 class ScriptedDialect:
     """Its lines are events already."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, told: Told) -> None:
         self._task = task
 
     def open(self) -> Said:

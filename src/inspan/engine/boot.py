@@ -9,7 +9,7 @@ import sys
 def main() -> None:
     with open(int(sys.argv[1]), "rb") as file:
         given = marshal.load(file)
-    _disown({given["lock"], given["listener"]})
+    _disown({given["lock"], given["session_lock"], given["listener"]})
     sys.path[:] = given["path"]
     from inspan.transports.spawn import spawn
 
@@ -30,13 +30,13 @@ def main() -> None:
         spawned,
         secrets=given["secrets"],
         problem=problem,
-        lock=given["lock"],
+        locks=(given["session_lock"], given["lock"]),
         listener=given["listener"],
     )
 
 
 def _disown(kept: set[int]) -> None:
-    """Keeps the run's lock and listener from the agent, and closes what the shell that called us left open."""
+    """Keeps the run's locks and listener from the agent, and closes what the shell that called us left open."""
     for fd in [int(name) for name in os.listdir("/proc/self/fd")]:
         if fd in kept:
             os.set_inheritable(fd, False)

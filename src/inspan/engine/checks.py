@@ -1,9 +1,25 @@
 """What a task may say: every field is looked at before anything is written, and a bad one is named."""
 
 import os
+import re
 
 from inspan.errors import BadInput
-from inspan.protocol.task import Task
+from inspan.protocol.task import McpServer, Task
+
+_ARGUMENTS = (
+    "cwd",
+    "model",
+    "effort",
+    "system_prompt",
+    "append_system_prompt",
+    "model_from",
+    "key_from",
+    "project",
+    "task",
+    "resume",
+)
+_LISTS = ("allowed_tools", "disallowed_tools", "extra_dirs", "attachments", "options")
+_SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def check(task: Task) -> None:
@@ -11,23 +27,31 @@ def check(task: Task) -> None:
     _check_text(task)
     if not task.prompt.strip():
         raise BadInput("prompt", task.prompt, "it is empty.", next_step='Say what to do: inspan run "fix the test".')
-    if not os.path.isabs(task.cwd) or not os.path.isdir(task.cwd):
-        problem = "it is no folder." if os.path.exists(task.cwd) else "no such folder."
-        raise BadInput("cwd", task.cwd, problem, next_step="Create it, or pass another with --cwd.")
-    if not os.access(task.cwd, os.W_OK | os.X_OK):
+    _check_folder("cwd", task.cwd, next_step="Create it, or pass another with --cwd.")
+    if task.mode == "exec" and not os.access(task.cwd, os.W_OK | os.X_OK):
         raise BadInput("cwd", task.cwd, "it is not writable.", next_step="Change its mode, or pass another with --cwd.")
+    for folder in task.extra_dirs:
+        _check_folder("extra_dirs", folder, next_step="Create it, or leave it out.")
     if task.project:
         _check_name("project", task.project)
     _check_name("task", task.task)
     for name in task.env:
         if not name or "=" in name or "\0" in name:
             raise BadInput("env", name, "no name of a variable.", next_step="Use --env NAME=VALUE.")
+    for name, server in task.mcp_servers.items():
+        _check_server(name, server)
     _check_limits(task)
+    if task.output_schema is not None:
+        # Start-up time: only answers that are checked need it.
+        from .answers import check_schema
+
+        check_schema(task.output_schema)
 
 
 def _check_text(task: Task) -> None:
     """The prompt reaches the agent by a pipe and may hold anything that is text; the rest become arguments."""
-    arguments = {field: getattr(task, field) for field in ("cwd", "model", "model_from", "project", "task")}
+    arguments = {field: getattr(task, field) for field in _ARGUMENTS}
+    arguments |= {f"{field} {place}": word for field in _LISTS for place, word in enumerate(getattr(task, field) or ())}
     arguments |= {f"env {name}": f"{name}={value}" for name, value in task.env.items()}
     for field, value in {"prompt": task.prompt, **arguments}.items():
         try:
@@ -38,18 +62,38 @@ def _check_text(task: Task) -> None:
             raise BadInput(field, value, "it holds a NUL byte.", next_step="Remove it.")
 
 
+def _check_folder(field: str, path: str, *, next_step: str) -> None:
+    if not os.path.isabs(path) or not os.path.isdir(path):
+        problem = "it is no folder." if os.path.exists(path) else "no such folder."
+        raise BadInput(field, path, problem, next_step=next_step)
+
+
 def _check_name(field: str, value: str) -> None:
     if value in ("", ".", "..") or "/" in value or "\0" in value or len(value.encode()) > 120:
         raise BadInput(field, value, "it must be the name of a folder.", next_step="Use letters, digits, - and _.")
+
+
+def _check_server(name: str, server: McpServer) -> None:
+    if not _SERVER_NAME.fullmatch(name):
+        raise BadInput("mcp_servers", name, "no name of a server.", next_step="Use letters, digits, - and _.")
+    if bool(server.command) == bool(server.url):
+        given = {"command": server.command, "url": server.url}
+        raise BadInput(f"mcp_servers {name}", given, "it needs a command or a url.", next_step="Give one of them.")
+    if server.url and not server.url.startswith(("http://", "https://")):
+        raise BadInput(f"mcp_servers {name}", server.url, "no URL.", next_step="Begin it with https:// or http://.")
+    for word in (server.command, *server.args, *server.env, *server.env.values(), server.url, *server.headers):
+        if "\0" in word:
+            raise BadInput(f"mcp_servers {name}", word, "it holds a NUL byte.", next_step="Remove it.")
 
 
 def _check_limits(task: Task) -> None:
     for field in task.limits.__struct_fields__:
         value = getattr(task.limits, field)
         if value is not None and not value > 0:
+            unit = "turns" if field == "max_turns" else "seconds"
             raise BadInput(
                 field,
                 value,
-                "a limit must be more than 0 seconds.",
+                f"a limit must be more than 0 {unit}.",
                 next_step="Give more; to switch it off, use off on the command line, None in a program.",
             )

@@ -5,15 +5,18 @@ from collections.abc import Mapping
 
 import msgspec
 
-from inspan.contracts.driver import Driver
+from inspan.contracts.driver import Attachment, Driver
 from inspan.contracts.sandbox import Box, Sandbox
-from inspan.errors import BadInput, CredentialsMissing
+from inspan.errors import BadInput
 from inspan.protocol.task import Task
 from inspan.sandboxes import containment, programs
 from inspan.stores.paths import cache_home
 
 from . import registry
+from .access import Access, access
+from .attachments import attached
 from .program import Program, carried, locate
+from .support import check_support
 
 _SCRIPT = "script:"
 
@@ -24,20 +27,26 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     task: Task
     driver: Driver
     program: Program
+    access: Access
     sandbox: Sandbox
     containment: containment.Containment
     root: bool
+    attachments: tuple[Attachment, ...] = ()
+    texts: str = ""
 
 
 def choose(task: Task, env: Mapping[str, str]) -> Choice:
     """Everything that can be known without a run folder; raises `InspanError` with the next step."""
     driver = registry.driver(task.agent)
+    check_support(task, driver)
+    attachments, texts = attached(task, driver) if task.attachments else ((), "")
     root = os.geteuid() == 0
     for other in registry.drivers():
         if other.carries_bwrap and (path := carried(other.carries_bwrap)) and os.access(path, os.X_OK):
             programs.offer_bwrap(path)
-    sandbox = registry.sandbox(task.sandbox or _default_sandbox(driver, root=root))
-    if root and driver.capabilities.root_needs_box and not sandbox.boundary:
+    needs_box = root and driver.capabilities.root_needs_box and task.mode == "exec" and task.allowed_tools is None
+    sandbox = registry.sandbox(task.sandbox or ("bwrap" if needs_box else "none"))
+    if needs_box and not sandbox.boundary:
         raise BadInput(
             "sandbox",
             sandbox.name,
@@ -48,17 +57,23 @@ def choose(task: Task, env: Mapping[str, str]) -> Choice:
     if driver.built_in and not task.model_from:
         raise BadInput("model_from", "", f"{driver.title} has no model of its own.", next_step="Use script:FILE.")
     program = locate(driver, env)
-    _check_credentials(task, driver, env)
+    way_in = access(task, driver, env)
     way = containment.choose(cache_home(env), asked=env.get("INSPAN_CONTAINMENT", ""))
     if sandbox.boundary:
         argv = sandbox.wrap(("/bin/true",), Box(cwd="/", root=root))
         containment.probe(argv, name=sandbox.name, cache=cache_home(env))
         way = containment.WAYS[0]
-    return Choice(task=task, driver=driver, program=program, sandbox=sandbox, containment=way, root=root)
-
-
-def _default_sandbox(driver: Driver, *, root: bool) -> str:
-    return "bwrap" if root and driver.capabilities.root_needs_box else "none"
+    return Choice(
+        task=task,
+        driver=driver,
+        program=program,
+        access=way_in,
+        sandbox=sandbox,
+        containment=way,
+        root=root,
+        attachments=attachments,
+        texts=texts,
+    )
 
 
 def _check_model_from(model_from: str) -> None:
@@ -70,13 +85,3 @@ def _check_model_from(model_from: str) -> None:
     from inspan.gateway import load_scenario
 
     load_scenario(model_from.removeprefix(_SCRIPT))
-
-
-def _check_credentials(task: Task, driver: Driver, env: Mapping[str, str]) -> None:
-    if task.model_from or task.profile == "user":
-        return
-    if not any(env.get(name) or task.env.get(name) for name in driver.credentials):
-        raise CredentialsMissing(
-            f"The profile clean does not use your login, and none of {', '.join(driver.credentials)} is set.",
-            next_step=f"Set one of them, or use --profile user ({driver.login_hint}).",
-        )

@@ -2,15 +2,20 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
 from inspan.errors import HarnessFault, StateUnusable
 from inspan.folds.summary import Summary
 from inspan.protocol.events import RunEnded
 from inspan.protocol.outcome import outcome_of, status_of
+from inspan.protocol.usage import Told, Usage
 from inspan.redaction import Gate, SecretSet
 from inspan.stores import index
 from inspan.stores.folder import RunFolder, unmark_active, write_json, write_text
 from inspan.stores.log import RunLog
+from inspan.stores.sessions import read_session, session_of, write_session
 
+from .large import whole
 from .plan import Plan
 from .rows import row_of
 from .verdict import next_step
@@ -33,13 +38,27 @@ def close_run(state: str, folder: RunFolder, summary: Summary, *, secrets: Mappi
         "signal": ended.signal,
     }
     try:
-        write_text(folder.file("output.md"), gate.text(summary.text))
+        write_text(folder.file("output.md"), gate.text(whole(summary.answer, folder=folder.path)))
         write_json(folder.file("exit.json"), exit_file)
         index.put(state, [row_of(folder, summary, ended)])
+        _remember(state, folder, summary)
         unmark_active(state, folder.run_id)
     except (StateUnusable, OSError):
         return False
     return True
+
+
+def _remember(state: str, folder: RunFolder, summary: Summary) -> None:
+    """Keeps what the next run of the session must know; once, however often a run is closed."""
+    record = read_session(state, session_of(folder))
+    if record is None or record.told_by == folder.run_id:
+        return
+    told = Told(
+        usage=record.told.usage + (summary.usage or Usage()),
+        cost_usd=record.told.cost_usd + (summary.cost_usd or 0.0),
+    )
+    session_id = summary.session_id or record.session_id
+    write_session(state, msgspec.structs.replace(record, session_id=session_id, told=told, told_by=folder.run_id))
 
 
 def fail_to_start(plan: Plan, folder: RunFolder, log: RunLog, problem: str) -> RunEnded:

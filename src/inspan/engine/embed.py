@@ -1,6 +1,5 @@
 """Running a task inside the caller's own process: the same session, without a supervisor."""
 
-import os
 from collections.abc import Callable
 
 from inspan.protocol.events import Event, RunEnded
@@ -43,7 +42,7 @@ async def run(task: Task, *, on_event: Callable[[Event], None] | None = None) ->
         finally:
             close_run(plan.state, folder, session.summary, secrets=plan.secrets)
     finally:
-        os.close(prepared.lock)
+        prepared.close()
 
 
 def _spawned(prepared: Prepared) -> Spawned | str:

@@ -6,6 +6,7 @@ They are taken out of the frame before it is decoded, so that a line of 50 MB co
 import os
 import re
 from collections.abc import Iterator
+from typing import Any, cast
 
 import msgspec
 
@@ -15,6 +16,7 @@ LARGE_BYTES = 1_000_000
 _SLICE_BYTES = 256 * 1024
 # An escape, a pair of surrogates or a character may lie across the end of a slice.
 _LONGEST_ACROSS = 12
+_REFERENCE = re.compile(r"\[large: \d+ bytes in (large/\d+-\d+\.txt)\]")
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
@@ -30,6 +32,26 @@ def lighten(frame: bytes, *, folder: str, secrets: SecretSet, number: int) -> by
             pieces += [frame[done:start], b'"[large: %d bytes in %b]"' % (size, name.encode())]
             done = end
     return b"".join([*pieces, frame[done:]]) if pieces else frame
+
+
+def whole(value: Any, *, folder: str) -> Any:
+    """A text, or a value with texts in it, with what had been moved beside the log put back, redacted as it lies."""
+    if isinstance(value, str):
+        match = _REFERENCE.fullmatch(value)
+        return _kept(value, os.path.join(folder, match[1])) if match else value
+    if isinstance(value, list):
+        return [whole(each, folder=folder) for each in cast(list[Any], value)]
+    if isinstance(value, dict):
+        return {key: whole(each, folder=folder) for key, each in cast(dict[str, Any], value).items()}
+    return value
+
+
+def _kept(reference: str, path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return reference
 
 
 def _keep(frame: bytes, start: int, end: int, *, path: str, secrets: SecretSet) -> int:

@@ -11,8 +11,10 @@ import msgspec
 from inspan import __version__
 from inspan.contracts.driver import Driver, Endpoint, Launch, Place
 from inspan.contracts.sandbox import Box
+from inspan.contracts.wording import worded
 from inspan.protocol.events import RunStarted
 from inspan.protocol.task import Task
+from inspan.protocol.usage import Told
 from inspan.protocol.wire import SCHEMA
 from inspan.redaction import Gate, SecretSet
 from inspan.stores.folder import (
@@ -30,6 +32,7 @@ from . import registry
 from .checks import check
 from .choice import Choice, choose
 from .environment import agent_environment, known_secrets
+from .sessions import Taken, config_folder, release, take, with_session
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +45,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     agent_version: str
     project: str
+    session: str
     session_id: str
+    told: Told
     sandbox: str
     containment: str
     depth: int
@@ -68,6 +73,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             cwd=self.task.cwd,
             model=self.task.model,
             session_id=self.session_id,
+            resumes=self.task.resume,
+            forks=self.task.fork,
             profile=self.task.profile,
             sandbox=self.sandbox,
             containment=self.containment,
@@ -77,44 +84,54 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """A claimed run: its plan, its lock, and the gateway's listener where it has one. Whoever gets it closes them."""
+    """A claimed run: its plan, its lock and its session's, and the gateway's listener where it has one.
+
+    Whoever gets it closes them.
+    """
 
     plan: Plan
     folder: RunFolder
     lock: int
+    session_lock: int
     listener: socket.socket | None
+
+    def close(self) -> None:
+        """Lets go of what was not handed on."""
+        os.close(self.session_lock)
+        os.close(self.lock)
 
 
 class _Ground(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a run was claimed. `session` is the folder of its session in the profile `clean`, else empty."""
+    """Where a run was claimed."""
 
     state: str
     project: str
     task_folder: str
     folder: RunFolder
-    session: str
 
 
 def prepare(task: Task, *, env: Mapping[str, str] = os.environ) -> Prepared:
     """Checks the task, claims a run folder and decides what to start. Raises `InspanError` and then leaves no trace."""
+    task, record = with_session(task, env)
     check(task)
     choice = choose(task, env)
     ground = _claimed(task, env)
-    lock, listener = -1, None
+    lock, taken, listener = -1, None, None
     try:
         lock = take_lock(ground.folder)
+        taken = take(ground.state, task, record=record, run_id=ground.folder.run_id, agent=choice.driver.name)
         listener = _listen() if task.model_from else None
-        plan = _plan(choice, ground, env, listener)
+        plan = _plan(choice, ground, taken, env, listener)
         _describe(plan, ground.folder)
         mark_active(ground.state, ground.folder)
     except BaseException:
         if listener:
             listener.close()
+        _withdraw(ground, taken)
         if lock >= 0:
             os.close(lock)
-        _withdraw(ground)
         raise
-    return Prepared(plan=plan, folder=ground.folder, lock=lock, listener=listener)
+    return Prepared(plan=plan, folder=ground.folder, lock=lock, session_lock=taken.lock, listener=listener)
 
 
 def project_of(cwd: str) -> str:
@@ -141,23 +158,25 @@ def _claimed(task: Task, env: Mapping[str, str]) -> _Ground:
     project = task.project or project_of(task.cwd)
     task_folder = os.path.join(state, "projects", project, task.task)
     folder = claim(os.path.join(task_folder, "runs"), pid=os.getpid())
-    session = os.path.join(state, "sessions", folder.run_id) if task.profile == "clean" else ""
-    return _Ground(state=state, project=project, task_folder=task_folder, folder=folder, session=session)
+    return _Ground(state=state, project=project, task_folder=task_folder, folder=folder)
 
 
-def _plan(choice: Choice, ground: _Ground, env: Mapping[str, str], listener: socket.socket | None) -> Plan:
+def _plan(
+    choice: Choice, ground: _Ground, taken: Taken, env: Mapping[str, str], listener: socket.socket | None
+) -> Plan:
     task, driver, folder = choice.task, choice.driver, ground.folder
-    place = _place(choice, ground, listener)
-    launch = driver.channels[0].launch(task, place)
+    place = _place(choice, ground, taken, listener)
+    launch = driver.channels[0].launch(worded(task, driver.capabilities, texts=choice.texts), place)
     added = _added(choice, ground, launch, place)
     token = place.endpoint.token if place.endpoint else ""
-    argv = _held(choice, ground, launch.argv, task_files=added["TASK_FOLDER"])
+    argv = _held(choice, ground, place, launch.argv, task_files=added["TASK_FOLDER"])
     environment = agent_environment(
         env,
         driver=driver,
         others=registry.drivers(),
         clean=task.profile == "clean",
         gateway=place.endpoint is not None,
+        login=task.login,
         added=added,
     )
     return Plan(
@@ -168,7 +187,9 @@ def _plan(choice: Choice, ground: _Ground, env: Mapping[str, str], listener: soc
         agent=driver.name,
         agent_version=choice.program.version,
         project=ground.project,
-        session_id=place.session_id,
+        session=taken.record.key,
+        session_id=place.session_id or ("" if task.fork else place.resume),
+        told=taken.record.told,
         sandbox=choice.sandbox.name,
         containment=choice.containment.name,
         depth=choice.containment.depth,
@@ -177,28 +198,34 @@ def _plan(choice: Choice, ground: _Ground, env: Mapping[str, str], listener: soc
         stdin=launch.stdin,
         life_line=choice.containment.pipe,
         token=token,
-        secrets=known_secrets(env, added, credentials=driver.credentials, token=token),
+        secrets=known_secrets(
+            env, added, credentials=driver.credentials, token=token, servers=task.mcp_servers.values()
+        ),
         litter=[name for name in driver.litter if not os.path.lexists(os.path.join(task.cwd, name))],
     )
 
 
-def _place(choice: Choice, ground: _Ground, listener: socket.socket | None) -> Place:
+def _place(choice: Choice, ground: _Ground, taken: Taken, listener: socket.socket | None) -> Place:
     endpoint = None
     if listener:
         endpoint = Endpoint(url=f"http://127.0.0.1:{listener.getsockname()[1]}", token=os.urandom(20).hex())
+    presets = choice.driver.capabilities.presets_session_id and (not taken.resumed or choice.task.fork)
     return Place(
         program=choice.program.path,
         cwd=choice.task.cwd,
-        config=private_folder(os.path.join(ground.session, "config")) if ground.session else "",
+        scratch=ground.folder.agent,
+        config=config_folder(ground.state, taken.record) if choice.task.profile == "clean" else "",
         endpoint=endpoint,
-        session_id=_new_session_id() if choice.driver.capabilities.presets_session_id else "",
+        session_id=_new_session_id() if presets else "",
+        resume=taken.resumed,
+        attachments=choice.attachments,
     )
 
 
 def _added(choice: Choice, ground: _Ground, launch: Launch, place: Place) -> dict[str, str]:
     task, driver = choice.task, choice.driver
-    for name, content in launch.files.items():
-        write_text(os.path.join(place.config, name), content)
+    for path, content in launch.files.items():
+        write_text(path, content)
     added = {
         "TASK_FOLDER": private_folder(os.path.join(ground.task_folder, "files")),
         "RUN_FOLDER": ground.folder.agent,
@@ -216,19 +243,25 @@ def _added(choice: Choice, ground: _Ground, launch: Launch, place: Place) -> dic
         added["MODEL"] = task.model
     if choice.sandbox.boundary:
         added["TMPDIR"] = "/tmp"
-        if ground.session:
-            added["HOME"] = private_folder(os.path.join(ground.session, "home"))
-    return {**added, **launch.env, **task.env}
+        if place.config:
+            added["HOME"] = private_folder(os.path.join(os.path.dirname(place.config), "home"))
+    return {**added, **launch.env, **choice.access.variables, **task.env}
 
 
-def _held(choice: Choice, ground: _Ground, argv: tuple[str, ...], *, task_files: str) -> tuple[str, ...]:
+def _held(choice: Choice, ground: _Ground, place: Place, argv: tuple[str, ...], *, task_files: str) -> tuple[str, ...]:
     """The command line inside what holds it: the box that was chosen, or containment alone."""
     if not choice.sandbox.boundary:
         return choice.containment.wrap(argv, Box(cwd=choice.task.cwd, root=choice.root))
-    kept = (ground.session,) if ground.session else tuple(_own_state(choice.driver))
+    kept = (os.path.dirname(place.config),) if place.config else tuple(_own_state(choice.driver))
     box = Box(
         cwd=choice.task.cwd,
-        writable=(*(path for path in kept if os.path.exists(path)), ground.folder.agent, task_files),
+        read_only=choice.task.mode != "exec",
+        writable=(
+            *(path for path in kept if os.path.exists(path)),
+            *(choice.task.extra_dirs if choice.task.mode == "exec" else ()),
+            ground.folder.agent,
+            task_files,
+        ),
         hidden=(ground.state, private_folder(runtime_home())),  # Made now: what is not there yet cannot be hidden.
         readable=_beside(choice.program.path),
         root=choice.root,
@@ -266,6 +299,7 @@ def _describe(plan: Plan, folder: RunFolder) -> None:
                 "agent": plan.agent,
                 "project": plan.project,
                 "argv": plan.argv,
+                "session": plan.session,
                 "session_id": plan.session_id,
                 "task": msgspec.to_builtins(plan.task),
             }
@@ -273,12 +307,14 @@ def _describe(plan: Plan, folder: RunFolder) -> None:
     )
 
 
-def _withdraw(ground: _Ground) -> None:
+def _withdraw(ground: _Ground, taken: Taken | None) -> None:
     import shutil  # Start-up time: only a start that fails needs it.
 
     unmark_active(ground.state, ground.folder.run_id)
-    for path in (ground.folder.path, os.path.join(ground.state, "sessions", ground.folder.run_id)):
-        shutil.rmtree(path, ignore_errors=True)
+    shutil.rmtree(ground.folder.path, ignore_errors=True)
+    if taken:
+        release(ground.state, taken.record.key, ground.folder.run_id)
+        os.close(taken.lock)
 
 
 def _new_session_id() -> str:

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Iterator
 
-from inspan.errors import RunBusy, RunNotFound
+from inspan.errors import RunBusy, RunNotFound, StateUnusable
 from inspan.folds.summary import Summary, summarize
 from inspan.protocol.commands import Cancel
 from inspan.protocol.ids import RunId
@@ -99,15 +99,22 @@ def refuse_living(folder: RunFolder) -> None:
 
 
 def remove(state: str, folder: RunFolder) -> None:
-    """Deletes an ended run; raises `RunBusy` while it lives."""
+    """Deletes an ended run, and its session with the last run of it; raises `RunBusy` while it lives."""
     refuse_living(folder)
-    unmark_active(state, folder.run_id)
-    index.remove(state, folder.run_id)
-    import shutil  # Start-up time: only this deletes.
+    # Start-up time: only this deletes.
+    import shutil
+
+    from inspan.stores.sessions import forget_run, session_of
 
     try:
+        session = session_of(folder)
+    except StateUnusable:
+        session = folder.run_id  # What cannot be read can still be deleted.
+    unmark_active(state, folder.run_id)
+    index.remove(state, folder.run_id)
+    try:
         shutil.rmtree(folder.path)
-        shutil.rmtree(os.path.join(state, "sessions", folder.run_id), ignore_errors=True)
+        forget_run(state, session, folder.run_id)
     except OSError as error:
         raise unusable(folder.path, error) from error
 

@@ -59,7 +59,7 @@ class Session:
             on_event=on_event,
             on_refusal=self._break,
         )
-        self._dialect = driver.channels[0].dialect(plan.task)
+        self._dialect = driver.channels[0].dialect(plan.task, plan.told)
         self._clock = Clock(plan.task.limits, end=self.end)
         self._model = ModelEndpoint(plan, listener, record=self._record, end=self.end)
         self._lines = Lines()
@@ -243,6 +243,8 @@ class Session:
             wish=self._wish,
             last_call=self._model.last_call,
             complaint=self._model.complaint,
+            folder=self._plan.folder,
+            schema=self._plan.task.output_schema,
         )
         ended = self._ended(facts)
         self._recorder.close(ended, full=self._full)

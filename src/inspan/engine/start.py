@@ -14,7 +14,7 @@ from .plan import Prepared
 def start(prepared: Prepared) -> None:
     """Starts the supervisor of a prepared run and hands it the lock and the listener; the run goes on without us."""
     plan, listener = prepared.plan, prepared.listener
-    inherited = [prepared.lock, *([listener.fileno()] if listener else [])]
+    inherited = [prepared.lock, prepared.session_lock, *([listener.fileno()] if listener else [])]
     given = os.memfd_create("plan")
     with open(given, "wb", closefd=False) as file:
         marshal.dump(_blob(prepared), file)
@@ -34,7 +34,7 @@ def start(prepared: Prepared) -> None:
         fail_to_start(plan, prepared.folder, RunLog(prepared.folder.log), problem)
     finally:
         os.close(given)
-        os.close(prepared.lock)
+        prepared.close()
         if listener:
             listener.close()
 
@@ -52,6 +52,7 @@ def _blob(prepared: Prepared) -> dict[str, object]:
         "secrets": plan.secrets,
         "plan": msgspec.msgpack.encode(msgspec.structs.replace(plan, env={}, stdin=b"", secrets={})),
         "lock": prepared.lock,
+        "session_lock": prepared.session_lock,
         "listener": prepared.listener.fileno() if prepared.listener else -1,
     }
 

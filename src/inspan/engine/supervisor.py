@@ -20,7 +20,13 @@ from .session import Session
 
 
 def supervise(
-    plan: bytes, spawned: Spawned | None, *, secrets: dict[str, str], problem: str, lock: int, listener: int
+    plan: bytes,
+    spawned: Spawned | None,
+    *,
+    secrets: dict[str, str],
+    problem: str,
+    locks: tuple[int, int],
+    listener: int,
 ) -> None:
     """The whole life of a supervisor; returns when the run's log has ended."""
     decoded = msgspec.structs.replace(msgspec.msgpack.decode(plan, type=Plan), secrets=secrets)
@@ -31,7 +37,8 @@ def supervise(
     else:
         accepting = socket.socket(fileno=listener) if listener >= 0 else None
         asyncio.run(_supervise(decoded, folder, spawned, log, accepting))
-    os.close(lock)
+    for lock in locks:
+        os.close(lock)
 
 
 async def _supervise(

@@ -1,6 +1,7 @@
 """Why a run ended: one judgement from what inspan did, what the gateway saw, what the agent said and how it left."""
 
 import signal
+from typing import Any
 
 import msgspec
 
@@ -40,7 +41,8 @@ _NEXT: dict[Reason, str] = {
     "idle_timeout": "Give it longer with --idle-timeout.",
     "start_timeout": "Give it longer with --start-timeout, or check the agent with `inspan doctor`.",
     "model_stall": "The model stopped answering: try again, or give it longer with --stall-timeout.",
-    "max_turns": "Allow more turns.",
+    "max_turns": "Allow more turns with --max-turns.",
+    "session_not_found": "The agent does not know this session: start a new one without --resume.",
     "supervisor_lost": "Run the task again; what was done until then is in the log.",
 }
 
@@ -56,6 +58,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     wish: tuple[Reason, str] | None = None
     last_call: ModelCallEnded | None = None
     complaint: str = ""
+    folder: str = ""
+    schema: dict[str, Any] | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,8 +74,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(facts: Facts) -> Verdict:
-    """The first of these that applies: our own ending, a broken script, a failed turn, a bad exit, success."""
-    for look in (_our_ending, _broken_script, _failed_turn, _bad_exit, _unfinished):
+    """The first that applies: our own ending, a broken script, a failed turn, a bad exit, an unfit answer, success."""
+    for look in (_our_ending, _broken_script, _failed_turn, _bad_exit, _unfinished, _unfit):
         verdict = look(facts)
         if verdict:
             return verdict
@@ -131,6 +135,18 @@ def _unfinished(facts: Facts) -> Verdict | None:
     if facts.summary.turn_done:
         return None
     return Verdict(reason="crashed", message=f"{facts.driver.title} left without finishing its turn")
+
+
+def _unfit(facts: Facts) -> Verdict | None:
+    if facts.schema is None:
+        return None
+    from .answers import Misfit, answer_of  # Start-up time: only answers that are checked need it.
+
+    try:
+        answer_of(facts.summary.answer, facts.schema, folder=facts.folder)
+    except Misfit as misfit:
+        return Verdict(reason="invalid_response", message=f"the answer does not fit its schema: {misfit}")
+    return None
 
 
 def _seen_by_gateway(call: ModelCallEnded | None) -> FailureKind | None:

@@ -3,7 +3,10 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
 from inspan.protocol.events import (
+    AnswerGiven,
     Event,
     FileChanged,
     ModelCallEnded,
@@ -12,12 +15,23 @@ from inspan.protocol.events import (
     RunStarted,
     TextSaid,
     ThreadStarted,
+    ToolCompleted,
     ToolFailed,
+    ToolStarted,
     TurnCompleted,
     TurnFailed,
     TurnStarted,
 )
 from inspan.protocol.usage import Usage
+
+
+class DeniedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool call that was not allowed to run, and what the agent was told instead."""
+
+    id: str
+    name: str = ""
+    input: Any = None
+    message: str = ""
 
 
 class Summary:
@@ -32,13 +46,25 @@ class Summary:
         self.model = ""
         self.agent_version = ""
         self.text = ""
+        self.given = ""
         self.failure: TurnFailed | None = None
         self.turn_done = False
         self.rate_limit: RateLimited | None = None
         self.calls = 0
         self.gateway_usage: Usage | None = None
-        self.denied: list[str] = []
+        self.denials: list[DeniedCall] = []
+        self.calling: dict[str, ToolStarted] = {}
         self.files: dict[str, None] = {}
+
+    @property
+    def answer(self) -> str:
+        """The run's answer: what was given as one, else the last thing the agent said."""
+        return self.given or self.text
+
+    @property
+    def denied(self) -> list[str]:
+        """The names of the tools that were denied, one for each call."""
+        return [call.name or call.id for call in self.denials]
 
     @property
     def files_changed(self) -> list[str]:
@@ -105,9 +131,23 @@ def _text_said(summary: Summary, event: TextSaid) -> None:
         summary.text = event.text
 
 
+def _answer_given(summary: Summary, event: AnswerGiven) -> None:
+    summary.given = event.text
+
+
+def _tool_started(summary: Summary, event: ToolStarted) -> None:
+    summary.calling[event.id] = event
+
+
+def _tool_completed(summary: Summary, event: ToolCompleted) -> None:
+    summary.calling.pop(event.id, None)
+
+
 def _tool_failed(summary: Summary, event: ToolFailed) -> None:
+    started = summary.calling.pop(event.id, None)
     if event.denied:
-        summary.denied.append(event.name or event.id)
+        given = started.input if started else None
+        summary.denials.append(DeniedCall(id=event.id, name=event.name, input=given, message=event.output))
 
 
 def _file_changed(summary: Summary, event: FileChanged) -> None:
@@ -132,6 +172,9 @@ _HANDLERS: dict[type, Callable[[Summary, Any], None]] = {
     TurnCompleted: _turn_completed,
     TurnFailed: _turn_failed,
     TextSaid: _text_said,
+    AnswerGiven: _answer_given,
+    ToolStarted: _tool_started,
+    ToolCompleted: _tool_completed,
     ToolFailed: _tool_failed,
     FileChanged: _file_changed,
     RateLimited: _rate_limited,

@@ -27,6 +27,13 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     new: str
 
 
+class Use(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool to be called by its name, whether or not it is on offer."""
+
+    tool: str
+    input: dict[str, Any] = {}
+
+
 class Fail(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An HTTP error. Without a body, the provider's usual one is written for the status."""
 
@@ -55,6 +62,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     run: str | None = None
     write: Write | None = None
     edit: Edit | None = None
+    use: Use | None = None
+    answer: dict[str, Any] | None = None
     fail: Fail | None = None
     stall: Literal["before-headers", "mid-stream"] | None = None
     stall_s: _Seconds | None = None
@@ -62,6 +71,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     garbage: str | None = None
     usage: Counts | None = None
     expect: str = ""
+    expect_anywhere: str | tuple[str, ...] = ""
     repeat: _Times | Literal["always"] = 1
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from inspan.errors import BadScenario
-from inspan.gateway.scenario import ALWAYS, Call, Counts, Edit, Fail, Scenario, Write
+from inspan.gateway.scenario import ALWAYS, Call, Counts, Edit, Fail, Scenario, Use, Write
 
 _Keys = list[str | int]
 _Raw = dict[str, Any]
@@ -49,15 +49,15 @@ _STRUCTS: dict[str, type[msgspec.Struct]] = {
     "call": Call,
     "write": Write,
     "edit": Edit,
+    "use": Use,
     "fail": Fail,
     "usage": Counts,
 }
-_TOOLS = ("run", "write", "edit")
+_TOOLS = ("run", "write", "edit", "use", "answer")
 _ANSWERS = ("think", "say", *_TOOLS)
 # A key, those that cannot stand beside it, and why.
 _CLASHES: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    ("run", ("write", "edit"), "uses a tool, and a call uses one at most"),
-    ("write", ("edit",), "uses a tool, and a call uses one at most"),
+    *((tool, _TOOLS[place + 1 :], "uses a tool, and a call uses one at most") for place, tool in enumerate(_TOOLS)),
     ("fail", (*_ANSWERS, "garbage", "cut", "usage"), "is the whole answer"),
     ("garbage", (*_ANSWERS, "cut", "usage"), "is the whole answer"),
     ("cut", (*_TOOLS, "stall"), "ends the answer before it gets that far"),
@@ -100,7 +100,7 @@ _RULES = (
         "say",
         _answers_nothing,
         "is missing, and so is everything else that could be an answer.",
-        "Add one of say, run, write, edit, fail, stall, cut, garbage.",
+        "Add one of say, run, write, edit, use, answer, fail, stall, cut, garbage.",
     ),
 )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from inspan.gateway.scenario import ALWAYS, Call, Fail, Scenario
-from inspan.gateway.tools import Step, pick
+from inspan.gateway.tools import Step, answering, pick
 from inspan.gateway.upstream import Ask, Purpose, Reply, Request
 from inspan.gateway.wire import Answer, Stream, ToolUse, Wire
 from inspan.gateway.wires import BY_NAME
@@ -63,7 +63,7 @@ class ScriptUpstream:
             return await self._refuse(wire, reply, f"A request came after the last call: {self._shown(request.ask)}.")
         number, call = step
         tool = self._tool(call, request.ask)
-        objection = self._objection(call, request.ask, tool=tool)
+        objection = self._objection(call, request, request.ask, tool=tool)
         if objection:
             return await self._refuse(wire, reply, f"Call {number} {objection}.")
         return await _play(call, wire, request.ask, reply, tool=tool)
@@ -79,11 +79,17 @@ class ScriptUpstream:
         return number, call
 
     def _tool(self, call: Call, ask: Ask) -> ToolUse | None:
+        if call.answer is not None:
+            return answering(call.answer, ask.tools)
         wanted = _wanted(call)
         return None if wanted is None else pick(wanted, ask.tools, cwd=self._cwd)
 
-    def _objection(self, call: Call, ask: Ask, *, tool: ToolUse | None) -> str:
+    def _objection(self, call: Call, request: Request, ask: Ask, *, tool: ToolUse | None) -> str:
         """What keeps this call from being answered as written."""
+        for text in _parts(call.expect_anywhere):
+            # As the request spells it: between quotes, without them.
+            if msgspec.json.encode(text)[1:-1] not in request.body:
+                return f"expected {text!r} anywhere in the request, and it is not there"
         if call.expect not in ask.newest_text:
             return f"expected {call.expect!r}, but what came was {self._shown(ask)}"
         if _wanted(call) is not None and tool is None:
@@ -108,7 +114,7 @@ class ScriptUpstream:
 
 
 def _wanted(call: Call) -> Step | None:
-    return call.run if call.run is not None else call.write or call.edit
+    return call.run if call.run is not None else call.write or call.edit or call.use
 
 
 async def _play(call: Call, wire: Wire, ask: Ask, reply: Reply, *, tool: ToolUse | None) -> None:
@@ -160,7 +166,10 @@ async def _stall(call: Call, reply: Reply) -> None:
 def _answer(call: Call, ask: Ask, tool: ToolUse | None) -> Answer:
     usage = DEFAULT_USAGE if call.usage is None else Usage(**msgspec.structs.asdict(call.usage))
     tools = () if tool is None else (tool,)
-    return Answer(model=ask.model, think=_parts(call.think), say=_parts(call.say), tools=tools, usage=usage)
+    say = _parts(call.say)
+    if call.answer is not None and tool is None:
+        say = (*say, msgspec.json.encode(call.answer).decode())
+    return Answer(model=ask.model, think=_parts(call.think), say=say, tools=tools, usage=usage)
 
 
 def _parts(text: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -9,17 +9,18 @@ from typing import TypeVar
 import msgspec
 
 from inspan.gateway.patches import add_file, update_file
-from inspan.gateway.scenario import Edit, Write
+from inspan.gateway.scenario import Edit, Use, Write
 from inspan.gateway.upstream import Tool, ToolKind
 from inspan.gateway.wire import ToolUse
 
-Step = str | Write | Edit
-"""A shell command, a file to write, or an edit."""
+Step = str | Write | Edit | Use
+"""A shell command, a file to write, an edit, or a tool by its name."""
 
 _PATH_FIELDS = ("file_path", "filePath", "path", "absolute_path")
 _CONTENT_FIELDS = ("content", "file_text")
 _OLD_FIELDS = ("old_string", "oldString", "old_str", "oldText")
 _NEW_FIELDS = ("new_string", "newString", "new_str", "newText")
+_ANSWER_TOOL = "StructuredOutput"
 _LONGEST_WAIT_MS = 30_000
 _EDIT_PROGRAM = (
     "import pathlib, sys; path = pathlib.Path(sys.argv[1]); text = path.read_text(); "
@@ -56,6 +57,25 @@ def pick(step: Step, tools: Iterable[Tool], *, cwd: Path) -> ToolUse | None:
             return _first(_WRITERS, step, offer) or _first(_SHELLS, _write_command(step), offer)
         case Edit():
             return _first(_EDITORS, step, offer) or _first(_SHELLS, _edit_command(step), offer)
+        case Use():
+            return _by_name(step, offer)
+
+
+def answering(answer: Mapping[str, object], tools: Iterable[Tool]) -> ToolUse | None:
+    """The use of the tool by which an agent takes answers that must fit a schema; None where it offers none."""
+    tool = next((tool for tool in tools if tool.name == _ANSWER_TOOL), None)
+    return _function(tool, answer) if tool else None
+
+
+def _by_name(step: Use, offer: Offer) -> ToolUse:
+    """A tool that is not offered is called all the same, as a model may; in JavaScript where tools are called so."""
+    for (name, kind), tool in offer.tools.items():
+        if step.tool in (name, f"{tool.namespace}{name}") and kind == "function":
+            return _function(tool, step.input)
+    script = offer.tools.get(("exec", "custom"))
+    if script:
+        return _custom(script, f"text(JSON.stringify(await tools.{step.tool}({_literal(step.input)})));")
+    return ToolUse(name=step.tool, arguments=step.input)
 
 
 StepKind = TypeVar("StepKind", str, Write, Edit)

@@ -27,6 +27,8 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="run_started"):
     cwd: str
     model: str = ""
     session_id: str = ""
+    resumes: str = ""
+    forks: bool = False
     profile: str
     sandbox: str
     containment: str
@@ -75,6 +77,12 @@ class TextDelta(_Event, frozen=True, kw_only=True, tag="text_delta"):
     """A piece of a text block as it arrives; the whole block follows as `text_said`."""
 
     block: str
+    text: str
+
+
+class AnswerGiven(_Event, frozen=True, kw_only=True, tag="answer_given"):
+    """The answer of a run that was given a schema, as JSON text; whether it fits is said by the run's end."""
+
     text: str
 
 
@@ -157,6 +165,13 @@ class PermissionAnswered(_Event, frozen=True, kw_only=True, tag="permission_answ
     reason: str = ""
 
 
+class McpServerFailed(_Event, frozen=True, kw_only=True, tag="mcp_server_failed"):
+    """A server of tools could not be used; the agent works without it."""
+
+    name: str
+    message: str = ""
+
+
 class UsageReported(_Event, frozen=True, kw_only=True, tag="usage_reported"):
     """Tokens so far in this run, as the agent reports them."""
 
@@ -232,6 +247,7 @@ Event = (
     | TurnFailed
     | TextSaid
     | TextDelta
+    | AnswerGiven
     | ReasoningSaid
     | ToolStarted
     | ToolCompleted
@@ -241,6 +257,7 @@ Event = (
     | PlanChanged
     | PermissionAsked
     | PermissionAnswered
+    | McpServerFailed
     | UsageReported
     | ModelCallEnded
     | RateLimited

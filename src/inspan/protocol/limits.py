@@ -4,12 +4,13 @@ import msgspec
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Seconds; `None` switches a limit off. `timeout_s` covers the whole run."""
+    """Seconds, and turns; `None` switches a limit off. `timeout_s` covers the whole run."""
 
     timeout_s: float | None = 600.0
     start_timeout_s: float | None = 60.0
     idle_timeout_s: float | None = None
     stall_timeout_s: float | None = 120.0
+    max_turns: int | None = None
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):

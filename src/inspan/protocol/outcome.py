@@ -18,6 +18,7 @@ FailureKind = Literal[
     "refused",
     "crashed",
     "max_turns",
+    "session_not_found",
     "unknown",
 ]
 Reason = Literal[

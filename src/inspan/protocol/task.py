@@ -1,28 +1,61 @@
 """What is wanted, in words that know no agent."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from .limits import Limits
 
-Mode = Literal["exec"]
+Mode = Literal["exec", "review", "complete"]
 Profile = Literal["user", "clean"]
 
 
+class McpServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A server of tools for the agent: a `command` that speaks on its stdin and stdout, or the `url` of one."""
+
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    url: str = ""
+    headers: dict[str, str] = {}
+
+
 class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One piece of work for one agent. `agent` empty means the default agent; `cwd` must be absolute."""
+    """One piece of work for one agent. `agent` empty means the default agent; `cwd` must be absolute.
+
+    `mode`: `exec` may do everything, `review` reads and runs and cannot edit, `complete` gives one answer, no tools.
+    `allowed_tools` is, in `exec`, all that the agent may use (`None`: everything); in the other modes it adds to what
+    the mode grants. `system_prompt` replaces the agent's own, `append_system_prompt` stands behind it. `resume` is a
+    run id, `@last` or the agent's own session id; `fork` leaves that session as it is and goes on in a copy.
+    `output_schema` is the JSON Schema that the answer of `complete` must fit. `attachments` are paths of images and
+    files. `key_from` says where the API key is (`env:NAME`, `file:PATH`, `cmd:COMMAND`, `keyring:SERVICE/USER`);
+    `login` uses the subscription login of the user in its place. `options` are arguments for the agent's own program.
+    """
 
     prompt: str
     cwd: str
     agent: str = ""
     mode: Mode = "exec"
     model: str = ""
+    effort: str = ""
+    system_prompt: str = ""
+    append_system_prompt: str = ""
+    allowed_tools: tuple[str, ...] | None = None
+    disallowed_tools: tuple[str, ...] = ()
+    extra_dirs: tuple[str, ...] = ()
+    mcp_servers: dict[str, McpServer] = {}
+    attachments: tuple[str, ...] = ()
+    output_schema: dict[str, Any] | None = None
+    resume: str = ""
+    fork: bool = False
     project: str = ""
     task: str = "default"
     profile: Profile = "user"
+    login: bool = False
+    key_from: str = ""
     sandbox: str = ""
     model_from: str = ""
     partial: bool = False
     limits: Limits = Limits()
     env: dict[str, str] = {}
+    options: tuple[str, ...] = ()

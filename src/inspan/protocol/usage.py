@@ -21,7 +21,24 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             reasoning=self.reasoning + other.reasoning,
         )
 
+    def __sub__(self, other: "Usage") -> "Usage":
+        """What is left of a running total once an earlier one is taken away; never less than nothing."""
+        return Usage(
+            input=max(0, self.input - other.input),
+            output=max(0, self.output - other.output),
+            cache_read=max(0, self.cache_read - other.cache_read),
+            cache_write=max(0, self.cache_write - other.cache_write),
+            reasoning=max(0, self.reasoning - other.reasoning),
+        )
+
     @property
     def total(self) -> int:
         """Every token that was paid for, each counted once."""
         return self.input + self.output + self.cache_read + self.cache_write
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an agent has told of a session's tokens and cost so far: agents go on counting where they left off."""
+
+    usage: Usage = Usage()
+    cost_usd: float = 0.0

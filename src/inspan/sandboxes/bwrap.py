@@ -32,7 +32,8 @@ def _mounts(box: Box) -> list[str]:
     """Outer folders first: a working folder that holds the state folder must not uncover what is hidden in it."""
     mounts = [
         *(("--ro-bind", path, path) for path in box.readable),
-        *(("--bind", path, path) for path in (box.cwd, *box.writable)),
+        ("--ro-bind" if box.read_only else "--bind", box.cwd, box.cwd),
+        *(("--bind", path, path) for path in box.writable),
         *(("--tmpfs", path) for path in box.hidden if os.path.isdir(path)),
     ]
     mounts.sort(key=lambda mount: os.path.realpath(mount[1]).rstrip("/").count("/"))

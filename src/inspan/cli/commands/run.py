@@ -13,26 +13,42 @@ from inspan.engine.plan import prepare
 from inspan.engine.start import start
 from inspan.errors import BadInput
 from inspan.protocol.limits import Limits
-from inspan.protocol.task import Profile, Task
+from inspan.protocol.task import McpServer, Mode, Profile, Task
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of one call, as click collects them."""
+    """The options of one call, as click collects them; `None` was not given."""
 
     prompt: str
-    agent: str
-    cwd: str
-    model: str
+    agent: str | None
+    mode: Mode | None
+    cwd: str | None
+    model: str | None
+    effort: str | None
+    system_prompt: str | None
+    append_system_prompt: str | None
+    resume: str
+    fork: bool
+    schema: str | None
+    allow_tool: tuple[str, ...]
+    deny_tool: tuple[str, ...]
+    add_dir: tuple[str, ...]
+    mcp: tuple[str, ...]
+    attach: tuple[str, ...]
+    login: bool
+    key_from: str
     model_from: str
-    sandbox: str
+    sandbox: str | None
     profile: Profile | None
     timeout: float | None
     start_timeout: float | None
     idle_timeout: float | None
     stall_timeout: float | None
+    max_turns: int | None
     project: str
     task: str
     env: tuple[str, ...]
+    option: tuple[str, ...]
     partial: bool
     detach: bool
     as_json: bool
@@ -40,12 +56,26 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.argument("prompt")
-@click.option("-a", "--agent", default="", help="Which agent; `inspan agents` lists them.")
-@click.option("-C", "--cwd", default=".", help="The working folder.")
-@click.option("-m", "--model", default="", help="The model, as the agent calls it.")
+@click.argument("prompt", default="")
+@click.option("-a", "--agent", help="Which agent; `inspan agents` lists them.")
+@click.option("--mode", type=click.Choice(["exec", "review", "complete"]), help="What it may do. [default: exec]")
+@click.option("-C", "--cwd", help="The working folder. [default: this one; the session's with --resume]")
+@click.option("-m", "--model", help="The model, as the agent calls it, or an alias.")
+@click.option("--effort", help="How hard the model thinks, in the agent's words.")
+@click.option("--system-prompt", metavar="TEXT", help="In place of the agent's own; @FILE reads it.")
+@click.option("--append-system-prompt", metavar="TEXT", help="Behind the agent's own; @FILE reads it.")
+@click.option("-r", "--resume", default="", metavar="RUN", help="Go on with the session of this run, or session id.")
+@click.option("--fork", is_flag=True, help="With --resume: go on in a copy of the session.")
+@click.option("--schema", metavar="FILE", help="JSON Schema that the answer must fit.")
+@click.option("--allow-tool", multiple=True, metavar="TOOL", help="A tool it may use; repeatable. exec: only these.")
+@click.option("--deny-tool", multiple=True, metavar="TOOL", help="A tool it may not use; repeatable.")
+@click.option("--add-dir", multiple=True, metavar="DIR", help="Another folder it may work in; repeatable.")
+@click.option("--mcp", multiple=True, metavar="NAME=COMMAND|URL", help="A server of tools; repeatable.")
+@click.option("--attach", multiple=True, metavar="FILE", help="An image or file for the prompt; repeatable.")
+@click.option("--login", is_flag=True, help="Use your subscription login where it lies, and no key.")
+@click.option("--key-from", default="", metavar="WHERE", help="env:NAME, file:PATH, cmd:WORDS or keyring:SERVICE/USER.")
 @click.option("--model-from", default="", metavar="script:FILE", help="Answer the model calls from a scenario file.")
-@click.option("--sandbox", default="", help="none or bwrap. [default: none; bwrap where the agent needs it as root]")
+@click.option("--sandbox", help="none or bwrap. [default: none; bwrap where the agent needs it as root]")
 @click.option("--profile", type=click.Choice(["user", "clean"]), help="Whose settings. [default: user; clean under CI]")
 @click.option("--timeout", type=Duration(), default=600.0, help="Longest the whole run may take. [default: 600s]")
 @click.option("--start-timeout", type=Duration(), default=60.0, help="Longest until the first event. [default: 60s]")
@@ -53,9 +83,11 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--stall-timeout", type=Duration(), default=120.0, help="Longest silence of a model call. [default: 120s]"
 )
+@click.option("--max-turns", type=int, help="Most model calls that the agent may make. [default: no limit]")
 @click.option("--project", default="", help="Project name. [default: from the git repository]")
 @click.option("--task", default="default", help="Task name.", show_default=True)
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable for the agent; repeatable.")
+@click.option("--option", multiple=True, metavar="WORD", help="An argument for the agent's own program; repeatable.")
 @click.option("--partial", is_flag=True, help="Also record text piece by piece, where the agent streams it.")
 @click.option("-d", "--detach", is_flag=True, help="Print the run id and leave.")
 @click.option("--json", "as_json", is_flag=True, help="Print every event as a line of JSON.")
@@ -83,23 +115,84 @@ def command(**options: Any) -> int:
 def _task(given: _Given) -> Task:
     return Task(
         prompt=_from_stdin() if given.prompt == "-" else given.prompt,
-        cwd=os.path.realpath(given.cwd),
-        agent=given.agent,
-        model=given.model,
+        cwd=_folder(given),
+        agent=given.agent or "",
+        mode=given.mode or "exec",
+        model=given.model or "",
+        effort=given.effort or "",
+        system_prompt=_text("--system-prompt", given.system_prompt),
+        append_system_prompt=_text("--append-system-prompt", given.append_system_prompt),
+        resume=given.resume,
+        fork=given.fork,
+        output_schema=_schema(given.schema),
+        allowed_tools=given.allow_tool or None,
+        disallowed_tools=given.deny_tool,
+        extra_dirs=tuple(map(os.path.realpath, given.add_dir)),
+        mcp_servers=dict(map(_server, given.mcp)),
+        attachments=tuple(map(os.path.abspath, given.attach)),
+        login=given.login,
+        key_from=given.key_from,
         model_from=_absolute(given.model_from),
-        sandbox=given.sandbox,
+        sandbox=given.sandbox or "",
         profile=given.profile or ("clean" if os.environ.get("CI") else "user"),
         project=given.project,
         task=given.task,
         env=dict(_pair(each) for each in given.env),
+        options=given.option,
         partial=given.partial,
         limits=Limits(
             timeout_s=given.timeout,
             start_timeout_s=given.start_timeout,
             idle_timeout_s=given.idle_timeout,
             stall_timeout_s=given.stall_timeout,
+            max_turns=given.max_turns,
         ),
     )
+
+
+def _folder(given: _Given) -> str:
+    if given.cwd is None and given.resume:
+        return ""
+    return os.path.realpath(given.cwd or ".")
+
+
+def _text(flag: str, value: str | None) -> str:
+    if not value or not value.startswith("@"):
+        return value or ""
+    return _read(flag, value[1:])
+
+
+def _read(flag: str, path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise BadInput(flag, path, f"{reason}.", next_step="Give a text file that can be read.") from error
+
+
+def _schema(path: str | None) -> dict[str, Any] | None:
+    if path is None:
+        return None
+    try:
+        return msgspec.json.decode(_read("--schema", path).encode(), type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise BadInput("--schema", path, f"it is no JSON object: {error}.", next_step="Correct the file.") from error
+
+
+def _server(text: str) -> tuple[str, McpServer]:
+    import shlex  # Start-up time: few runs name a server.
+
+    name, value = _pair(text, flag="--mcp", example="docs=uvx some-server")
+    if value.startswith(("http://", "https://")):
+        return name, McpServer(url=value)
+    try:
+        words = shlex.split(value)
+    except ValueError as error:
+        raise BadInput("--mcp", text, f"{error}.", next_step="Quote the command as for a shell.") from error
+    if not words:
+        raise BadInput("--mcp", text, "there is no command.", next_step="For example --mcp docs='uvx some-server'.")
+    return name, McpServer(command=words[0], args=tuple(words[1:]))
 
 
 def _from_stdin() -> str:
@@ -116,10 +209,10 @@ def _print_id(run_id: str, *, as_json: bool) -> None:
         click.echo(run_id)
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _pair(text: str, *, flag: str = "--env", example: str = "LANG=C") -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise BadInput("--env", text, "no NAME=VALUE.", next_step="For example --env LANG=C.")
+        raise BadInput(flag, text, "no NAME=VALUE.", next_step=f"For example {flag} {example}.")
     return name, value
 
 

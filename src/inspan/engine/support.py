@@ -1,0 +1,46 @@
+"""Whether an agent has what a task asks for: refused before anything starts, never left out in silence."""
+
+from collections.abc import Callable
+
+from inspan.contracts.driver import Capabilities, Driver
+from inspan.errors import Unsupported
+from inspan.protocol.task import Task
+
+# Field of the task → whether it is asked for. The capability of the same name says whether the agent has it.
+_ASKED: dict[str, Callable[[Task], bool]] = {
+    "allowed_tools": lambda task: task.mode == "exec" and task.allowed_tools is not None,
+    "disallowed_tools": lambda task: bool(task.disallowed_tools),
+    "extra_dirs": lambda task: bool(task.extra_dirs),
+    "resume": lambda task: bool(task.resume),
+    "fork": lambda task: task.fork,
+    "review": lambda task: task.mode == "review",
+    "complete": lambda task: task.mode == "complete",
+}
+_FIELDS = {"review": "mode", "complete": "mode"}
+
+
+def check_support(task: Task, driver: Driver) -> None:
+    """Raises `Unsupported` for the first thing asked for that this agent cannot do."""
+    capabilities = driver.capabilities
+    for name, asked in _ASKED.items():
+        if asked(task) and getattr(capabilities, name) == "no":
+            field = _FIELDS.get(name, name)
+            raise _unsupported(field, getattr(task, field), driver, capabilities.notes.get(name, ""))
+    if task.effort and task.effort not in capabilities.efforts:
+        known = f"Use one of {', '.join(capabilities.efforts)}." if capabilities.efforts else ""
+        raise _unsupported("effort", task.effort, driver, known)
+    if task.limits.max_turns is not None and capabilities.max_turns == "no" and not task.model_from:
+        raise _unsupported("max_turns", task.limits.max_turns, driver, capabilities.notes.get("max_turns", ""))
+    for name, server in task.mcp_servers.items():
+        kind = "stdio" if server.command else "http"
+        if kind not in capabilities.mcp:
+            raise _unsupported(f"mcp_servers {name}", kind, driver, _mcp_words(capabilities))
+
+
+def _mcp_words(capabilities: Capabilities) -> str:
+    return f"It takes servers by {' and '.join(capabilities.mcp)}." if capabilities.mcp else ""
+
+
+def _unsupported(field: str, value: object, driver: Driver, words: str) -> Unsupported:
+    step = words or "`inspan agents --json` shows what it can do; leave this out or choose another agent."
+    return Unsupported(field, value, f"{driver.title} has no way to do this.", next_step=step)
