@@ -5,25 +5,76 @@ TYPE_CHECKING = False
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from inspan.engine.embed import run as run
+    from inspan.api.completion import CompletionClient as CompletionClient
+    from inspan.api.result import Result as Result
+    from inspan.api.runner import AgentSession as AgentSession
+    from inspan.api.runner import Runner as Runner
+    from inspan.api.runner import runner as runner
+    from inspan.api.running import Run as Run
+    from inspan.api.running import find_run as find_run
+    from inspan.api.running import follow as follow
+    from inspan.api.running import run as run
+    from inspan.api.running import run_sync as run_sync
+    from inspan.api.running import start as start
+    from inspan.contracts.driver import BASE_ALLOWED_TOOLS as BASE_ALLOWED_TOOLS
+    from inspan.contracts.reporter import Reporter as Reporter
+    from inspan.engine.validation import validate as validate_environment
     from inspan.errors import InspanError as InspanError
     from inspan.protocol.events import Event as Event
     from inspan.protocol.events import RunEnded as RunEnded
     from inspan.protocol.limits import Limits as Limits
+    from inspan.protocol.task import McpServer as McpServer
     from inspan.protocol.task import Task as Task
     from inspan.protocol.usage import Usage as Usage
 
+# Public name → the module it lives in, and its name there where that is another.
 _HOME = {
+    "AgentSession": "inspan.api.runner",
+    "BASE_ALLOWED_TOOLS": "inspan.contracts.driver",
+    "CompletionClient": "inspan.api.completion",
     "Event": "inspan.protocol.events",
     "InspanError": "inspan.errors",
     "Limits": "inspan.protocol.limits",
+    "McpServer": "inspan.protocol.task",
+    "Reporter": "inspan.contracts.reporter",
+    "Result": "inspan.api.result",
+    "Run": "inspan.api.running",
     "RunEnded": "inspan.protocol.events",
+    "Runner": "inspan.api.runner",
     "Task": "inspan.protocol.task",
     "Usage": "inspan.protocol.usage",
-    "run": "inspan.engine.embed",
+    "find_run": "inspan.api.running",
+    "follow": "inspan.api.running",
+    "run": "inspan.api.running",
+    "run_sync": "inspan.api.running",
+    "runner": "inspan.api.runner",
+    "start": "inspan.api.running",
+    "validate_environment": "inspan.engine.validation:validate",
 }
 
-__all__ = ["Event", "InspanError", "Limits", "RunEnded", "Task", "Usage", "run"]
+__all__ = [
+    "BASE_ALLOWED_TOOLS",
+    "AgentSession",
+    "CompletionClient",
+    "Event",
+    "InspanError",
+    "Limits",
+    "McpServer",
+    "Reporter",
+    "Result",
+    "Run",
+    "RunEnded",
+    "Runner",
+    "Task",
+    "Usage",
+    "find_run",
+    "follow",
+    "run",
+    "run_sync",
+    "runner",
+    "start",
+    "validate_environment",
+]
 
 
 def __getattr__(name: str) -> object:
@@ -31,4 +82,5 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'inspan' has no attribute {name!r}")
     from importlib import import_module  # Start-up time: a supervisor's first import is this package.
 
-    return getattr(import_module(_HOME[name]), name)
+    module, _, there = _HOME[name].partition(":")
+    return getattr(import_module(module), there or name)

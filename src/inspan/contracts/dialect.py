@@ -28,6 +28,10 @@ class Dialect(Protocol):
         """Reads one frame. A frame that it does not know becomes an `Unrecognized` event; nothing is dropped."""
         ...
 
+    def overhear(self, line: bytes) -> Said:
+        """Reads one line of the agent's stderr, where some tell what their stream leaves out."""
+        ...
+
     def send(self, command: Command) -> Said:
         """Puts a command into the agent's words; gives nothing back where the agent has no word for it."""
         ...

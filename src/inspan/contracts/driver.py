@@ -62,11 +62,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """What to start: `files` (full path → text) are written first, `stdin` is all the agent will read."""
+    """What to start: `files` (full path → content) are written first, `stdin` is all the agent will read."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = {}
-    files: Mapping[str, str] = {}
+    files: Mapping[str, bytes] = {}
     stdin: bytes = b""
 
 
@@ -104,7 +104,11 @@ def kind_told(failures: tuple[Failure, ...], message: str) -> FailureKind | None
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What this agent really does and reports; shown by `inspan agents`. `notes` explain a field, by its name."""
+    """What this agent really does and reports; shown by `inspan agents`.
+
+    `grants` are the beginnings of tool names that can be allowed on top of `review` and `complete` where single tools
+    cannot be listed. `notes` explain a field, by its name.
+    """
 
     presets_session_id: bool = False
     reports_cost: bool = False
@@ -127,12 +131,17 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     login: Support = "no"
     efforts: tuple[str, ...] = ()
     attachments: tuple[str, ...] = ()
+    grants: tuple[str, ...] = ()
     mcp: tuple[Literal["stdio", "http"], ...] = ()
     notes: Mapping[str, str] = {}
 
 
 class Driver(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything inspan knows about one agent."""
+    """Everything inspan knows about one agent.
+
+    `transcripts` is where it keeps a session, a pattern below its config folder with `{session_id}` in it; `told_in`
+    reads the end of one and gives the session's tokens and cost so far.
+    """
 
     name: str
     title: str
@@ -146,10 +155,13 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
     state_paths: tuple[str, ...]
     login_paths: tuple[str, ...]
     credentials: tuple[str, ...]
+    key_aliases: tuple[str, ...] = ()
     variables: tuple[str, ...]
     failures: tuple[Failure, ...]
     login_hint: str
     session_ids: re.Pattern[str] = re.compile(r".+")
+    transcripts: str = ""
+    told_in: Callable[[bytes], Told | None] | None = None
     capabilities: Capabilities = Capabilities()
     litter: tuple[str, ...] = ()
     markers: tuple[str, ...] = ()

@@ -2,13 +2,14 @@
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from inspan.contracts.dialect import NOTHING, Said
 from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Launch, Place, failure, kind_told
+from inspan.contracts.wording import schema_words
 from inspan.protocol.commands import Command
 from inspan.protocol.events import (
     AnswerGiven,
@@ -62,11 +63,14 @@ _TERMINAL: dict[str, FailureKind] = {
     "prompt_too_long": "context_too_long",
     "max_turns": "max_turns",
     "budget_exhausted": "unknown",
+    "structured_output_retry_exhausted": "unfit_answer",
 }
 
 
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _EDITORS = ("Edit", "Write", "NotebookEdit")
+_SERVER_START_MS = 10_000
+_LONGEST_ARGUMENT = 120_000
 _READERS = ("Bash", "Read", "Grep", "Glob")
 
 
@@ -74,15 +78,20 @@ def launch(task: Task, place: Place) -> Launch:
     """The command line of one run; the prompt goes in by stdin, where no other process can read it."""
     argv = [place.program, "-p", "--output-format", "stream-json", "--verbose"]
     argv += [*_permissions(task), *_sources(task, place), *_session(task, place), *_choices(task), *task.options]
-    files: dict[str, str] = {}
-    if task.mcp_servers:
-        files[f"{place.scratch}/mcp.json"] = _mcp_config(task)
-        argv += ["--mcp-config", f"{place.scratch}/mcp.json"]
+    files: dict[str, bytes] = {}
+    for flag, name, content in (
+        ("--mcp-config", "mcp.json", _mcp_config(task)),
+        ("--system-prompt-file", "system-prompt.md", task.system_prompt.encode()),
+        ("--append-system-prompt-file", "appended-prompt.md", task.append_system_prompt.encode()),
+    ):
+        if content:
+            files[f"{place.scratch}/{name}"] = content
+            argv += [flag, f"{place.scratch}/{name}"]
     if place.config:
         argv.append("--strict-mcp-config")
     if place.attachments:
         argv += ["--input-format", "stream-json"]
-    return Launch(argv=tuple(argv), env=_environment(place), files=files, stdin=_stdin(task, place))
+    return Launch(argv=tuple(argv), env=_environment(task, place), files=files, stdin=_stdin(task, place))
 
 
 def _permissions(task: Task) -> list[str]:
@@ -128,49 +137,76 @@ def _session(task: Task, place: Place) -> list[str]:
         *(["--resume", place.resume] if place.resume else []),
         *(["--fork-session"] if task.fork else []),
         *(["--session-id", place.session_id] if place.session_id else []),
+        # Else the prompt that was recorded with the session is sent again, and the new one ignored.
+        *(
+            ["--system-prompt-snapshot", "off"]
+            if place.resume and (task.system_prompt or task.append_system_prompt)
+            else []
+        ),
     ]
 
 
 def _choices(task: Task) -> list[str]:
-    schema = msgspec.json.encode(task.output_schema).decode() if task.output_schema is not None else ""
+    schema = _forwarded(task.output_schema)
     turns = task.limits.max_turns
     given = {
         "--model": task.model,
         "--effort": task.effort,
         "--max-turns": str(turns) if turns is not None else "",
-        "--json-schema": schema,
-        "--system-prompt": task.system_prompt,
-        "--append-system-prompt": task.append_system_prompt,
+        "--json-schema": msgspec.json.encode(schema).decode() if schema is not None else "",
     }
     words = [word for flag, value in given.items() if value for word in (flag, value)]
     words += [word for folder in task.extra_dirs for word in ("--add-dir", folder)]
     return [*words, *(["--include-partial-messages"] if task.partial else [])]
 
 
-def _mcp_config(task: Task) -> str:
+def _forwarded(schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The schema as its option takes it: an object, without the name of a draft, not too long for an argument.
+
+    What it does not take is said in words.
+    """
+    if schema is None or schema.get("type") != "object" or len(msgspec.json.encode(schema)) > _LONGEST_ARGUMENT:
+        return None
+    return {key: value for key, value in schema.items() if key != "$schema"}
+
+
+def _mcp_config(task: Task) -> bytes:
+    if not task.mcp_servers:
+        return b""
     servers = {
         name: {"command": server.command, "args": server.args, "env": server.env}
         if server.command
         else {"type": "http", "url": server.url, "headers": server.headers}
         for name, server in task.mcp_servers.items()
     }
-    return msgspec.json.encode({"mcpServers": servers}).decode()
+    return msgspec.json.encode({"mcpServers": servers})
 
 
-def _environment(place: Place) -> dict[str, str]:
+def _environment(task: Task, place: Place) -> dict[str, str]:
     # Retries are off: whoever started the run decides whether to try again. By default 401 and 500 go on for minutes.
-    env = {"CLAUDE_CODE_MAX_RETRIES": "0", "DISABLE_AUTOUPDATER": "1"}
+    # A command that went to the background keeps the program from leaving for ten minutes after its last word.
+    env = {
+        "CLAUDE_CODE_MAX_RETRIES": "0",
+        "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
     if place.endpoint:
         env |= {"ANTHROPIC_BASE_URL": place.endpoint.url, "ANTHROPIC_API_KEY": place.endpoint.token}
     if place.config:
         env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"
+    if task.mcp_servers:
+        env["MCP_TIMEOUT"] = str(_SERVER_START_MS)  # By default a server that says nothing holds up the start for 30 s.
     return env
 
 
 def _stdin(task: Task, place: Place) -> bytes:
     """The prompt as it is, or with what is attached to it as one message of its input format."""
+    # A slash would begin one of its own commands, which belong to a user's own run.
+    prompt = f" {task.prompt}" if task.prompt.startswith("/") and task.mode != "exec" else task.prompt
+    if task.output_schema is not None and _forwarded(task.output_schema) is None:
+        prompt = f"{prompt}\n\n{schema_words(task.output_schema)}"
     if not place.attachments:
-        return task.prompt.encode()
+        return prompt.encode()
     content: list[dict[str, Any]] = [
         {
             "type": "image" if each.media_type.startswith("image/") else "document",
@@ -178,7 +214,7 @@ def _stdin(task: Task, place: Place) -> bytes:
         }
         for each in place.attachments
     ]
-    message = {"role": "user", "content": [*content, {"type": "text", "text": task.prompt}]}
+    message = {"role": "user", "content": [*content, {"type": "text", "text": prompt}]}
     return msgspec.json.encode({"type": "user", "message": message}) + b"\n"
 
 
@@ -207,6 +243,14 @@ class _Tokens(msgspec.Struct):
     output_tokens_details: dict[str, Any] | None = None
 
 
+class _Spent(msgspec.Struct, rename="camel"):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+    cost: float = msgspec.field(name="costUSD", default=0.0)
+
+
 class _Server(msgspec.Struct):
     name: str = ""
     status: str = ""
@@ -232,6 +276,7 @@ class _Frame(msgspec.Struct):
     stop_reason: str | None = None
     usage: _Tokens | None = None
     total_cost_usd: float | None = None
+    model_usage_since_last_result: dict[str, _Spent] | None = None
     mcp_servers: list[_Server] = []
     structured_output: msgspec.Raw = msgspec.Raw()
     tool_name: str = ""
@@ -282,12 +327,25 @@ def _usage(tokens: _Tokens) -> Usage:
     )
 
 
+def _sum(models: Iterable[_Spent], *, reasoning: int) -> Usage:
+    total = Usage(reasoning=reasoning)
+    for spent in models:
+        total += Usage(
+            input=spent.input_tokens,
+            output=spent.output_tokens,
+            cache_read=spent.cache_read_input_tokens,
+            cache_write=spent.cache_creation_input_tokens,
+        )
+    return total
+
+
 class ClaudeDialect:
     """Reads stream-json lines; remembers which tool calls are open and what the session has cost so far."""
 
     def __init__(self, task: Task, told: Told) -> None:
         self._calls: dict[str, tuple[str, Any]] = {}
         self._cost_usd = told.cost_usd
+        self._servers = frozenset(task.mcp_servers)
         self._error = ""
         self._denied: set[str] = set()
         self._opened = False
@@ -311,6 +369,9 @@ class ClaudeDialect:
         }
 
     def open(self) -> Said:
+        return NOTHING
+
+    def overhear(self, line: bytes) -> Said:
         return NOTHING
 
     def send(self, command: Command) -> Said:
@@ -343,7 +404,15 @@ class ClaudeDialect:
             tools=frame.tools,
             agent_version=frame.claude_code_version,
         )
-        return [thread, *_failed_servers(frame), TurnStarted()]
+        return [thread, *self._failed_servers(frame), TurnStarted()]
+
+    def _failed_servers(self, frame: _Frame) -> list[Event]:
+        """A server that was asked for must be connected by now; of the user's own, those that say so have failed."""
+        states = {server.name: server.status for server in frame.mcp_servers}
+        asked = {name: states.get(name, "dropped: its settings were not understood") for name in self._servers}
+        failed = {name: state for name, state in asked.items() if state != "connected"}
+        failed |= {name: state for name, state in states.items() if state == "failed"}
+        return [McpServerFailed(name=name, message=state) for name, state in failed.items()]
 
     def _assistant(self, frame: _Frame) -> list[Event]:
         message = frame.message
@@ -404,38 +473,33 @@ class ClaudeDialect:
         return [TextDelta(block=f"{frame.api_message_id}/{event.index}", text=event.delta.text)]
 
     def _result(self, frame: _Frame) -> list[Event]:
-        usage = _usage(frame.usage or _Tokens())
+        usage, cost_usd = self._spent(frame)
         if frame.is_error or frame.subtype != "success" or frame.stop_reason == "refusal":
-            return [self._failed(frame, usage)]
+            return [self._failed(frame, usage, cost_usd)]
         given = bytes(frame.structured_output).decode()
         answer = [AnswerGiven(text=given)] if given and given != "null" else []
-        return [*answer, TurnCompleted(usage=usage, cost_usd=self._cost(frame))]
+        return [*answer, TurnCompleted(usage=usage, cost_usd=cost_usd)]
 
-    def _cost(self, frame: _Frame) -> float | None:
-        # The program reports what the session has cost so far, not what the turn did.
+    def _spent(self, frame: _Frame) -> tuple[Usage, float | None]:
+        """Tokens and cost since the last result: `usage` leaves out subagents, the total is the whole session's."""
+        usage, models = _usage(frame.usage or _Tokens()), frame.model_usage_since_last_result
+        if models is not None:
+            return _sum(models.values(), reasoning=usage.reasoning if models else 0), round(
+                sum(spent.cost for spent in models.values()), 9
+            )
         if frame.total_cost_usd is None:
-            return None
+            return usage, None
         cost_usd, self._cost_usd = frame.total_cost_usd - self._cost_usd, frame.total_cost_usd
-        return round(cost_usd, 9)
+        return usage, round(max(0.0, cost_usd), 9)
 
-    def _failed(self, frame: _Frame, usage: Usage) -> TurnFailed:
+    def _failed(self, frame: _Frame, usage: Usage, cost_usd: float | None) -> TurnFailed:
         message = "; ".join(frame.errors) or frame.result or frame.subtype
         kind = _TERMINAL.get(frame.terminal_reason or "") or _ERRORS.get(self._error)
         if frame.stop_reason == "refusal":
             kind = "refused"
         if not kind or (kind == "overloaded" and frame.api_error_status is None):
             kind = kind_told(FAILURES, message) or kind or "unknown"
-        return TurnFailed(
-            failure=kind, message=message, status=frame.api_error_status, usage=usage, cost_usd=self._cost(frame)
-        )
-
-
-def _failed_servers(frame: _Frame) -> list[Event]:
-    return [
-        McpServerFailed(name=server.name, message="it could not be started or reached")
-        for server in frame.mcp_servers
-        if server.status == "failed"
-    ]
+        return TurnFailed(failure=kind, message=message, status=frame.api_error_status, usage=usage, cost_usd=cost_usd)
 
 
 def _retried(frame: _Frame) -> list[Event]:
@@ -521,7 +585,10 @@ DRIVER = Driver(
         efforts=("low", "medium", "high", "xhigh", "max"),
         attachments=("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"),
         mcp=("stdio", "http"),
-        notes={},
+        notes={
+            "review": "Settings, memory files and MCP servers are left out: their rules and hooks could loosen it.",
+            "allowed_tools": "Read, Edit and Write reach outside of the working folder unless a pattern holds them.",
+        },
     ),
     markers=(
         "IS_SANDBOX",

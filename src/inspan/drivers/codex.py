@@ -16,6 +16,7 @@ from inspan.protocol.events import (
     ErrorReported,
     Event,
     FileChanged,
+    McpServerFailed,
     PlanChanged,
     PlanStep,
     ReasoningSaid,
@@ -70,39 +71,58 @@ _READ_ONLY = ("-s", "read-only", "--ignore-rules", "--disable", "hooks")
 
 
 def launch(task: Task, place: Place) -> Launch:
-    """The command line of one run; the prompt goes in by stdin, where no other process can read it."""
-    argv = [place.program, "exec", "--json", "--skip-git-repo-check", *_mode(task), *_provider(place)]
-    env: dict[str, str] = {_TOKEN: place.endpoint.token} if place.endpoint else {}
-    files: dict[str, str] = {}
-    if place.config:
-        # Each of the two alone still looks up hosts and delays the exit by 5 s (0.163).
-        argv += ["--disable", "plugins", "-c", "analytics.enabled=false", "-c", "check_for_update_on_startup=false"]
-    if task.model:
-        argv += ["-m", task.model]
-    if task.effort:
-        argv += ["-c", f"model_reasoning_effort={_quoted(task.effort)}"]
+    """The command line of one run; the prompt goes in by stdin, where no other process can read it.
+
+    Every option stands before `resume`: one `-c` behind it throws away all that stood before (0.163).
+    """
+    images = {f"{place.scratch}/image-{index}": each.data for index, each in enumerate(place.attachments)}
+    # With `=`, for an image takes every word after it as another one.
+    argv = [place.program, "exec", "--json", *(f"--image={path}" for path in images)]
+    argv += ["--skip-git-repo-check", *_mode(task), *_provider(place)]
+    env = {_TOKEN: place.endpoint.token} if place.endpoint else {}
     if task.mode != "exec":
         # The only place that its read-only sandbox leaves writable, and gone after each command: tests need one.
         env["TMPDIR"] = "/dev/shm"
-    if task.mode == "complete" and not task.allowed_tools:
+    if _takes_no_tools(task):
         env["CODEX_EXEC_SERVER_URL"] = "none"  # Without a place to run them, no tool that touches the machine is left.
-    if task.system_prompt:
-        files[f"{place.scratch}/instructions.md"] = task.system_prompt
-        argv += ["-c", f"model_instructions_file={_quoted(place.scratch + '/instructions.md')}"]
-    if task.append_system_prompt:
-        argv += ["-c", f"developer_instructions={_quoted(task.append_system_prompt)}"]
-    prompt = task.prompt
-    if task.output_schema is not None and is_strict(task.output_schema):
-        files[f"{place.scratch}/schema.json"] = msgspec.json.encode(task.output_schema).decode()
-        argv += ["--output-schema", f"{place.scratch}/schema.json"]
-    elif task.output_schema is not None:
-        prompt = f"{prompt}\n\n{schema_words(task.output_schema)}"
+    if place.config:
+        # Each of the two alone still looks up hosts and delays the exit by 5 s (0.163).
+        argv += ["--disable", "plugins", "-c", "analytics.enabled=false", "-c", "check_for_update_on_startup=false"]
+    words, files = _said_to_it(task, place)
+    argv += [*words, *_servers(task, env)]
     argv += [word for folder in task.extra_dirs for word in ("--add-dir", folder)]
-    for name, server in task.mcp_servers.items():
-        argv += ["-c", f"mcp_servers.{name}={_server(name, server, env)}"]
     argv += [*task.options, *(["fork" if task.fork else "resume", place.resume] if place.resume else [])]
-    argv += [word for each in place.attachments for word in ("-i", each.path)]
-    return Launch(argv=(*argv, "-"), env=env, files=files, stdin=prompt.encode())
+    return Launch(argv=(*argv, "-"), env=env, files=images | files, stdin=_prompt(task, place).encode())
+
+
+def _said_to_it(task: Task, place: Place) -> tuple[list[str], dict[str, bytes]]:
+    """Model, effort, instructions and schema, as options and the files that they name."""
+    argv, files = ["-m", task.model] if task.model else [], dict[str, bytes]()
+    if task.effort:
+        argv += ["-c", f"model_reasoning_effort={_quoted(task.effort)}"]
+    if task.system_prompt:
+        path = f"{place.scratch}/instructions.md"
+        files[path] = task.system_prompt.encode()
+        argv += ["-c", f"model_instructions_file={_quoted(path)}"]
+    if task.append_system_prompt and not place.resume:
+        argv += ["-c", f"developer_instructions={_quoted(task.append_system_prompt)}"]
+    if task.output_schema is not None and is_strict(task.output_schema):
+        path = f"{place.scratch}/schema.json"
+        files[path] = msgspec.json.encode(task.output_schema)
+        argv += ["--output-schema", path]
+    return argv, files
+
+
+def _prompt(task: Task, place: Place) -> str:
+    """The prompt, and what it has no option for: new instructions in an old thread, a schema that is not strict."""
+    parts = [
+        task.append_system_prompt if place.resume else "",
+        task.prompt,
+        schema_words(task.output_schema)
+        if task.output_schema is not None and not is_strict(task.output_schema)
+        else "",
+    ]
+    return "\n\n".join(part for part in parts if part)
 
 
 def is_strict(schema: object) -> bool:
@@ -122,24 +142,41 @@ def is_strict(schema: object) -> bool:
 def _mode(task: Task) -> tuple[str, ...]:
     if task.mode == "exec":
         return ("--dangerously-bypass-approvals-and-sandbox",)
-    if task.mode == "review" or task.allowed_tools:
-        return _READ_ONLY
-    return (*_READ_ONLY, *_NO_TOOLS)
+    return (*_READ_ONLY, *_NO_TOOLS) if _takes_no_tools(task) else _READ_ONLY
+
+
+def _takes_no_tools(task: Task) -> bool:
+    return task.mode == "complete" and not task.allowed_tools
+
+
+def _servers(task: Task, env: dict[str, str]) -> list[str]:
+    """Servers as its config has them; values that may be secret go by variables, which no process list shows.
+
+    A server that does not start would be left out without a word, unless it is required.
+    """
+    if _takes_no_tools(task):
+        return []
+    argv: list[str] = []
+    for name, server in task.mcp_servers.items():
+        may = task.mode == "exec" or any(tool.startswith(f"mcp__{name}") for tool in task.allowed_tools or ())
+        approval = "approve" if may else "prompt"
+        table = f'{_server(name, server, env)},required=true,default_tools_approval_mode="{approval}"'
+        argv += ["-c", f"mcp_servers.{name}={{{table}}}"]
+    return argv
 
 
 def _server(name: str, server: McpServer, env: dict[str, str]) -> str:
-    """A server as its config has it; values that may be secret go by variables, which no process list shows."""
     if server.command:
         env.update(server.env)
         words = ",".join(_quoted(word) for word in server.args)
         names = ",".join(_quoted(variable) for variable in server.env)
-        return f"{{command={_quoted(server.command)},args=[{words}],env_vars=[{names}]}}"
+        return f"command={_quoted(server.command)},args=[{words}],env_vars=[{names}]"
     headers: list[str] = []
     for place, (header, value) in enumerate(server.headers.items()):
         variable = f"INSPAN_MCP_{name.upper().replace('-', '_')}_{place}"
         env[variable] = value
         headers.append(f"{_quoted(header)}={_quoted(variable)}")
-    return f"{{url={_quoted(server.url)},env_http_headers={{{','.join(headers)}}}}}"
+    return f"url={_quoted(server.url)},env_http_headers={{{','.join(headers)}}}"
 
 
 def _quoted(text: str) -> str:
@@ -168,6 +205,10 @@ class _Todo(msgspec.Struct):
     completed: bool = False
 
 
+class _Problem(msgspec.Struct):
+    message: str = ""
+
+
 class _Item(msgspec.Struct):
     type: str
     id: str = ""
@@ -183,6 +224,7 @@ class _Item(msgspec.Struct):
     tool: str = ""
     arguments: Any = None
     result: Any = None
+    error: _Problem | None = None
     query: str = ""
 
 
@@ -192,10 +234,6 @@ class _Tokens(msgspec.Struct):
     cache_write_input_tokens: int = 0
     output_tokens: int = 0
     reasoning_output_tokens: int = 0
-
-
-class _Problem(msgspec.Struct):
-    message: str = ""
 
 
 class _Frame(msgspec.Struct):
@@ -208,6 +246,11 @@ class _Frame(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(_Frame).decode
+_DENIED = re.compile(
+    r"error=(?P<words>patch rejected: .*|unsupported (?:custom tool )?call: (?P<tool>.*)"
+    r"|approval policy is Never; .*|exec_command failed: .*Rejected.*)"
+)
+_SERVERS_FAILED = re.compile(r"required MCP servers failed to initialize: (.*?)(?: \(code -?\d+\))?$")
 _CHANGES: dict[str, Change] = {"add": "added", "update": "modified", "delete": "deleted"}
 
 
@@ -220,6 +263,29 @@ def _usage(tokens: _Tokens) -> Usage:
         cache_write=tokens.cache_write_input_tokens,
         reasoning=tokens.reasoning_output_tokens,
     )
+
+
+class _Spent(msgspec.Struct):
+    thread_token_usage: _Tokens | None = None
+
+
+class _Line(msgspec.Struct):
+    type: str = ""
+    payload: _Spent | None = None
+
+
+def told_in(rollout: bytes) -> Told | None:
+    """A thread's tokens so far, from the last record of them in the end of its rollout file."""
+    for line in reversed(rollout.splitlines()):
+        if b'"token_usage_record"' not in line:
+            continue
+        try:
+            spent = msgspec.json.decode(line, type=_Line).payload
+        except UNREADABLE:
+            continue
+        if spent and spent.thread_token_usage:
+            return Told(usage=_usage(spent.thread_token_usage))
+    return None
 
 
 def _command_started(item: _Item) -> list[Event]:
@@ -249,7 +315,7 @@ def _patch_ended(item: _Item) -> list[Event]:
 
 
 def _tool_name(item: _Item) -> str:
-    return f"{item.server}.{item.tool}" if item.server else item.type
+    return f"{item.server}.{item.tool}" if item.server else item.tool or item.type
 
 
 def _tool_started(item: _Item) -> list[Event]:
@@ -257,9 +323,14 @@ def _tool_started(item: _Item) -> list[Event]:
 
 
 def _tool_ended(item: _Item) -> list[Event]:
-    end = ToolFailed if item.status == "failed" else ToolCompleted
-    output = msgspec.json.encode(item.result).decode() if item.result is not None else item.message
-    return [end(id=item.id, name=_tool_name(item), output=output)]
+    if item.status == "failed":
+        words = item.error.message if item.error else _result(item) or item.message
+        return [ToolFailed(id=item.id, name=_tool_name(item), output=words, denied="requires approval" in words)]
+    return [ToolCompleted(id=item.id, name=_tool_name(item), output=_result(item) or item.message)]
+
+
+def _result(item: _Item) -> str:
+    return msgspec.json.encode(item.result).decode() if item.result is not None else ""
 
 
 def _planned(item: _Item) -> list[Event]:
@@ -292,6 +363,7 @@ _ITEMS: dict[str, tuple[Callable[[_Item], list[Event]], Callable[[_Item], list[E
     "file_change": (_patch_started, _patch_ended),
     "mcp_tool_call": (_tool_started, _tool_ended),
     "web_search": (_tool_started, _tool_ended),
+    "collab_tool_call": (_tool_started, _tool_ended),
     "todo_list": (_planned, _planned),
 }
 
@@ -300,6 +372,7 @@ class CodexDialect:
     """Reads the event lines of `codex exec --json`."""
 
     def __init__(self, task: Task, told: Told) -> None:
+        self._denials = 0
         self._handlers: dict[str, Callable[[_Frame], list[Event] | None]] = {
             "thread.started": lambda frame: [ThreadStarted(session_id=frame.thread_id, model=task.model)],
             "turn.started": lambda frame: [TurnStarted()],
@@ -325,6 +398,18 @@ class CodexDialect:
         if events is None:
             return Said([Unrecognized(raw=frame.decode(errors="replace"), note=f"frame {decoded.type!r}")])
         return Said(events)
+
+    def overhear(self, line: bytes) -> Said:
+        """Calls of tools that were taken away, rejected patches and servers that failed: only its stderr tells."""
+        text = line.decode(errors="replace")
+        if denied := _DENIED.search(text):
+            self._denials += 1
+            name = denied["tool"] or ("apply_patch" if denied["words"].startswith("patch") else "shell")
+            return Said([ToolFailed(id=f"denied-{self._denials}", name=name, output=denied["words"], denied=True)])
+        if failed := _SERVERS_FAILED.search(text):
+            name, _, words = failed[1].partition(": ")
+            return Said([McpServerFailed(name=name, message=words)])
+        return NOTHING
 
     def send(self, command: Command) -> Said:
         return NOTHING
@@ -361,8 +446,12 @@ DRIVER = Driver(
     state_paths=("~/.codex",),
     login_paths=("~/.codex/auth.json",),
     credentials=("CODEX_API_KEY", "OPENAI_API_KEY"),
+    # The program itself does not look at this one.
+    key_aliases=("OPENAI_API_KEY",),
     variables=("CODEX_", "OPENAI_"),
     failures=FAILURES,
+    transcripts="sessions/*/*/*/rollout-*-{session_id}.jsonl",
+    told_in=told_in,
     # A name that is no id would silently begin a new thread (0.163).
     session_ids=re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
     login_hint="codex login, or set CODEX_API_KEY",
@@ -376,13 +465,17 @@ DRIVER = Driver(
         fork="yes",
         extra_dirs="yes",
         login="yes",
-        efforts=("minimal", "low", "medium", "high", "xhigh"),
+        efforts=("none", "minimal", "low", "medium", "high", "xhigh"),
         attachments=("image/png", "image/jpeg", "image/gif", "image/webp"),
         mcp=("stdio", "http"),
+        grants=("Read", "Grep", "Glob", "mcp__"),
         notes={
             "allowed_tools": "It has no list of tools: use mode review, which its sandbox holds to reading.",
+            "complete": "Without tools, unless some are allowed: then it reads by its shell, in a read-only sandbox.",
+            "mcp": "A server that was asked for and does not start ends the run.",
             "max_turns": "It counts no turns; with a gateway, inspan counts its model calls.",
-            "reports_denials": "What its sandbox stops is told to the model only.",
+            "reports_denials": "Commands that its sandbox stops are told to the model only; other denials are listed.",
+            "reports_usage": "Without a gateway the tokens of its subagents are not told.",
         },
     ),
     litter=(".git", ".codex", ".agents", ".aws"),

@@ -31,6 +31,9 @@ class ScriptedDialect:
     def receive(self, frame: bytes) -> Said:
         return Said([decode_event(frame)])
 
+    def overhear(self, line: bytes) -> Said:
+        return NOTHING
+
     def send(self, command: Command) -> Said:
         return NOTHING
 

@@ -35,11 +35,14 @@ def access(task: Task, driver: Driver, env: Mapping[str, str]) -> Access:
         return Access(kind="gateway", words=f"model from {task.model_from}")
     if task.key_from:
         return _key(task.key_from, driver, env)
+    path = login_file(driver) if task.profile == "user" else ""
     for name in driver.credentials:
-        if env.get(name) or task.env.get(name):
+        key = task.env.get(name) or env.get(name)
+        if key and name not in driver.key_aliases:
             return Access(kind="key", words=f"key in {name}")
-    path = login_file(driver)
-    if path and task.profile == "user":
+        if key and not path:
+            return Access(kind="key", words=f"key in {name}", variables={driver.credentials[0]: key})
+    if path:
         return Access(kind="login", words=f"login in {path}")
     if task.profile == "clean":
         raise CredentialsMissing(

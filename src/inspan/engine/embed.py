@@ -1,26 +1,37 @@
 """Running a task inside the caller's own process: the same session, without a supervisor."""
 
-from collections.abc import Callable
+import asyncio
 
-from inspan.protocol.events import Event, RunEnded
+import msgspec
+
+from inspan.folds.summary import Summary, summarize
 from inspan.protocol.task import Task
-from inspan.stores.log import RunLog
+from inspan.stores.folder import RunFolder
+from inspan.stores.log import RunLog, read_log
 from inspan.transports.spawn import Spawned, spawn
 
 from . import registry
 from .closing import close_run, fail_to_start
-from .plan import Prepared, prepare
+from .plan import Prepared, discard, prepare
 from .session import Session
+from .telling import Teller
 
 
-async def run(task: Task, *, on_event: Callable[[Event], None] | None = None) -> RunEnded:
-    """Runs the task to its end and gives its last event; raises `InspanError` for what cannot be started.
+class Finished(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that has ended, and all that is known of it."""
+
+    folder: RunFolder
+    task: Task
+    summary: Summary
+
+
+async def run_here(task: Task, *, on_event: Teller | None = None) -> Finished:
+    """Runs the task to its end; raises `InspanError` for what cannot be started.
 
     The agent is contained as ever, but it dies with the calling process instead of outliving it, and cancelling the
-    call ends the run. `on_event` gets every event in order, before redaction (pieces of
-    text and texts over 1 MB come redacted); if it raises, the run goes on without it.
+    call ends the run.
     """
-    prepared = prepare(task)
+    prepared = await prepared_apart(task)
     plan, folder = prepared.plan, prepared.folder
     try:
         log = RunLog(folder.log)
@@ -28,7 +39,9 @@ async def run(task: Task, *, on_event: Callable[[Event], None] | None = None) ->
         if isinstance(spawned, str):
             if prepared.listener:
                 prepared.listener.close()
-            return fail_to_start(plan, folder, log, spawned)
+            fail_to_start(plan, folder, log, spawned)
+            summary = summarize(each.event for each in read_log(folder.log))
+            return Finished(folder=folder, task=plan.task, summary=summary)
         session = Session(
             plan,
             spawned,
@@ -38,11 +51,25 @@ async def run(task: Task, *, on_event: Callable[[Event], None] | None = None) ->
             on_event=on_event,
         )
         try:
-            return await session.run()
+            await session.run()
         finally:
             close_run(plan.state, folder, session.summary, secrets=plan.secrets)
+        return Finished(folder=folder, task=plan.task, summary=session.summary)
     finally:
         prepared.close()
+
+
+async def prepared_apart(task: Task) -> Prepared:
+    """Prepares in a thread, for a key command or an agent's `--version` may take seconds; a cancelled one is undone."""
+    work = asyncio.get_running_loop().run_in_executor(None, prepare, task)
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        while not work.done():
+            await asyncio.wait({work})
+        if not work.exception():
+            discard(work.result())
+        raise
 
 
 def _spawned(prepared: Prepared) -> Spawned | str:

@@ -23,6 +23,7 @@ from inspan.stores.folder import (
     mark_active,
     take_lock,
     unmark_active,
+    write_bytes,
     write_json,
     write_text,
 )
@@ -32,7 +33,7 @@ from . import registry
 from .checks import check
 from .choice import Choice, choose
 from .environment import agent_environment, known_secrets
-from .sessions import Taken, config_folder, release, take, with_session
+from .sessions import Taken, config_folder, release, take, told_before, with_session
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,11 +128,20 @@ def prepare(task: Task, *, env: Mapping[str, str] = os.environ) -> Prepared:
     except BaseException:
         if listener:
             listener.close()
-        _withdraw(ground, taken)
-        if lock >= 0:
-            os.close(lock)
+        _erase(ground.state, ground.folder, taken.record.key if taken else "")
+        for fd in (taken.lock if taken else -1, lock):
+            if fd >= 0:
+                os.close(fd)
         raise
     return Prepared(plan=plan, folder=ground.folder, lock=lock, session_lock=taken.lock, listener=listener)
+
+
+def discard(prepared: Prepared) -> None:
+    """Undoes a prepared run that is not to be started after all."""
+    if prepared.listener:
+        prepared.listener.close()
+    _erase(prepared.plan.state, prepared.folder, prepared.plan.session)
+    prepared.close()
 
 
 def project_of(cwd: str) -> str:
@@ -189,7 +199,7 @@ def _plan(
         project=ground.project,
         session=taken.record.key,
         session_id=place.session_id or ("" if task.fork else place.resume),
-        told=taken.record.told,
+        told=told_before(driver, taken, config=place.config, env=env),
         sandbox=choice.sandbox.name,
         containment=choice.containment.name,
         depth=choice.containment.depth,
@@ -225,7 +235,7 @@ def _place(choice: Choice, ground: _Ground, taken: Taken, listener: socket.socke
 def _added(choice: Choice, ground: _Ground, launch: Launch, place: Place) -> dict[str, str]:
     task, driver = choice.task, choice.driver
     for path, content in launch.files.items():
-        write_text(path, content)
+        write_bytes(path, content)
     added = {
         "TASK_FOLDER": private_folder(os.path.join(ground.task_folder, "files")),
         "RUN_FOLDER": ground.folder.agent,
@@ -307,14 +317,14 @@ def _describe(plan: Plan, folder: RunFolder) -> None:
     )
 
 
-def _withdraw(ground: _Ground, taken: Taken | None) -> None:
+def _erase(state: str, folder: RunFolder, session: str) -> None:
+    """Deletes what was claimed for a run that never started."""
     import shutil  # Start-up time: only a start that fails needs it.
 
-    unmark_active(ground.state, ground.folder.run_id)
-    shutil.rmtree(ground.folder.path, ignore_errors=True)
-    if taken:
-        release(ground.state, taken.record.key, ground.folder.run_id)
-        os.close(taken.lock)
+    unmark_active(state, folder.run_id)
+    shutil.rmtree(folder.path, ignore_errors=True)
+    if session:
+        release(state, session, folder.run_id)
 
 
 def _new_session_id() -> str:

@@ -8,7 +8,6 @@ import msgspec
 
 from inspan.folds.summary import Summary
 from inspan.protocol.events import (
-    ErrorReported,
     Event,
     RunEnded,
     RunStarted,
@@ -27,7 +26,7 @@ _STATE_CHANGES = frozenset({RunStarted, ThreadStarted, TurnCompleted, TurnFailed
 class Recorder:
     """Appends events to a run's log and keeps its summary. Raises `OSError` when the store refuses.
 
-    `on_event` is called with each event before redaction, until it raises; `on_refusal` hears of a sync that failed.
+    `tell` gets what was appended, before redaction, and never raises; `on_refusal` hears of a sync that failed.
     """
 
     def __init__(
@@ -36,14 +35,14 @@ class Recorder:
         *,
         secrets: SecretSet,
         loop: AbstractEventLoop,
-        on_event: Callable[[Event], None] | None,
+        tell: Callable[[Sequence[Event]], None] | None,
         on_refusal: Callable[[Exception], None],
     ) -> None:
         self.summary = Summary()
         self._log = log
         self._gate = Gate(secrets)
         self._loop = loop
-        self._on_event = on_event
+        self._tell = tell
         self._on_refusal = on_refusal
         self._blocks: set[str] = set()
         self._waiting: list[Event] = []
@@ -71,7 +70,9 @@ class Recorder:
             self._log.extend(self._gate.events(events))
             if not _STATE_CHANGES.isdisjoint(map(type, events)):
                 self._log.sync()
-            self._tell(events)
+            if self._tell:
+                self._log.flush()
+                self._tell(events)
         if not self._log.flush():
             return
         if self._log.wants_sync:
@@ -95,19 +96,6 @@ class Recorder:
         finally:
             self._log.close()
             self.summary.add(last)
-
-    def _tell(self, events: Sequence[Event]) -> None:
-        if self._on_event is None:
-            return
-        self._log.flush()
-        try:
-            for event in events:
-                self._on_event(event)
-        except Exception as error:  # A stranger's code may raise anything; the run goes on without it, and says so.
-            self._on_event = None
-            if not self.summary.ended:
-                message = f"the event callback raised {error!r} and is not called again"
-                self.emit([ErrorReported(message=message)])
 
     def _in_blocks(self, event: Event) -> Event | None:
         """Text in pieces passes one redactor per block; whatever ends the block lets out what was held back."""

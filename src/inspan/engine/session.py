@@ -10,12 +10,13 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from inspan.contracts.driver import Driver
 from inspan.folds.summary import Summary
 from inspan.framing.jsonl import Lines, Overlong
 from inspan.protocol.commands import Cancel, Command, Ping
-from inspan.protocol.events import EndingBegan, Event, RunEnded, Unrecognized
+from inspan.protocol.events import EndingBegan, ErrorReported, Event, RunEnded, Unrecognized
 from inspan.protocol.limits import Ending
 from inspan.protocol.outcome import Reason, outcome_of
 from inspan.redaction import SecretSet
@@ -29,6 +30,9 @@ from .plan import Plan
 from .recorder import RawFile, Recorder
 from .sweep import sweep
 from .verdict import Facts, judge
+
+if TYPE_CHECKING:
+    from .telling import Teller, Telling
 
 _READ_BYTES = 256 * 1024
 _DRAIN_S = 2.0
@@ -45,24 +49,26 @@ class Session:
         driver: Driver,
         log: RunLog,
         listener: socket.socket | None = None,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: "Teller | None" = None,
     ) -> None:
         self._plan = plan
         self._process = spawned
         self._driver = driver
         self._loop = asyncio.get_running_loop()
         self._secrets = SecretSet.shared(plan.secrets)
+        self._telling = _telling(on_event, self._complain) if on_event else None
         self._recorder = Recorder(
             log,
             secrets=self._secrets,
             loop=self._loop,
-            on_event=on_event,
+            tell=self._telling.tell if self._telling else None,
             on_refusal=self._break,
         )
         self._dialect = driver.channels[0].dialect(plan.task, plan.told)
         self._clock = Clock(plan.task.limits, end=self.end)
         self._model = ModelEndpoint(plan, listener, record=self._record, end=self.end)
         self._lines = Lines()
+        self._stderr_lines = Lines()
         self._wish: tuple[Reason, str] | None = None
         self._full = False
         self._broken = False
@@ -96,6 +102,8 @@ class Session:
             self._break(error)
         cancelled = await _undisturbed(self._close()) or cancelled
         ended = self._conclude()
+        if self._telling:
+            cancelled = await _undisturbed(self._telling.close()) or cancelled
         if cancelled:
             raise cancelled
         return ended
@@ -193,6 +201,10 @@ class Session:
     def _overhear(self, chunk: bytes) -> None:
         self._clock.hear(event=False)
         self._stderr.write(chunk)
+        for line in self._stderr_lines.feed(chunk) if chunk else self._stderr_lines.flush():
+            if not isinstance(line, Overlong):
+                self._recorder.emit(self._dialect.overhear(line).events)
+        self._recorder.settle()
 
     def _record(self, events: Sequence[Event]) -> None:
         try:
@@ -200,6 +212,10 @@ class Session:
             self._recorder.settle()
         except Exception as error:  # As in `_read`: the store may be full, a callback may break.
             self._break(error)
+
+    def _complain(self, message: str) -> None:
+        if not self.summary.ended:
+            self._record([ErrorReported(message=message)])
 
     def _break(self, error: Exception) -> None:
         """The harness itself cannot go on: the agent is killed, and the log says why."""
@@ -275,7 +291,13 @@ def _set(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
-async def _undisturbed(work: Coroutine[None, None, None]) -> asyncio.CancelledError | None:
+def _telling(function: "Teller", complain: Callable[[str], None]) -> "Telling":
+    from .telling import Telling  # Start-up time: a supervisor calls nobody.
+
+    return Telling(function, on_problem=complain)
+
+
+async def _undisturbed(work: Coroutine[None, None, object]) -> asyncio.CancelledError | None:
     """Sees a bounded piece of work through, however often the caller is cancelled; gives the last cancellation."""
     cancelled = None
     task = asyncio.ensure_future(work)

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from inspan.contracts.driver import Driver
 from inspan.errors import BadInput, RunNotFound, SessionNotFound
 from inspan.protocol.task import Task
+from inspan.protocol.usage import Told
 from inspan.stores.paths import private_folder, state_home
 from inspan.stores.sessions import (
     SessionRecord,
@@ -21,6 +23,8 @@ from inspan.stores.sessions import (
 
 from . import registry
 from .runs import find, settle
+
+_TAIL_BYTES = 4_000_000
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +91,23 @@ def _entered(state: str, taken: Taken) -> Taken:
 def config_folder(state: str, record: SessionRecord) -> str:
     """Where the agent keeps its settings and transcripts in the profile `clean`."""
     return private_folder(os.path.join(session_folder(state, record.home), "config"))
+
+
+def told_before(driver: Driver, taken: Taken, *, config: str, env: Mapping[str, str]) -> Told:
+    """What the agent will count on from: by its own transcript, which knows of turns that broke off, else by ours."""
+    if not taken.resumed or not driver.told_in or not driver.transcripts:
+        return taken.record.told
+    from glob import escape, glob  # Start-up time: only going on with a session needs it.
+
+    root = config or env.get(driver.config_variable) or os.path.expanduser(driver.state_paths[0])
+    for path in glob(os.path.join(escape(root), driver.transcripts.format(session_id=taken.resumed))):
+        try:
+            with open(path, "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+                return driver.told_in(file.read()) or taken.record.told
+        except OSError:
+            continue
+    return taken.record.told
 
 
 def release(state: str, key: str, run_id: str) -> None:

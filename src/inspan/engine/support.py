@@ -26,6 +26,10 @@ def check_support(task: Task, driver: Driver) -> None:
         if asked(task) and getattr(capabilities, name) == "no":
             field = _FIELDS.get(name, name)
             raise _unsupported(field, getattr(task, field), driver, capabilities.notes.get(name, ""))
+    if task.mode != "exec" and capabilities.allowed_tools == "no":
+        for tool in task.allowed_tools or ():
+            if not tool.startswith(capabilities.grants or ("\0",)):
+                raise _unsupported("allowed_tools", tool, driver, capabilities.notes.get("allowed_tools", ""))
     if task.effort and task.effort not in capabilities.efforts:
         known = f"Use one of {', '.join(capabilities.efforts)}." if capabilities.efforts else ""
         raise _unsupported("effort", task.effort, driver, known)

@@ -42,6 +42,7 @@ _NEXT: dict[Reason, str] = {
     "start_timeout": "Give it longer with --start-timeout, or check the agent with `inspan doctor`.",
     "model_stall": "The model stopped answering: try again, or give it longer with --stall-timeout.",
     "max_turns": "Allow more turns with --max-turns.",
+    "unfit_answer": "The model's answer never fitted the schema: make the schema or the prompt clearer.",
     "session_not_found": "The agent does not know this session: start a new one without --resume.",
     "supervisor_lost": "Run the task again; what was done until then is in the log.",
 }
@@ -145,7 +146,7 @@ def _unfit(facts: Facts) -> Verdict | None:
     try:
         answer_of(facts.summary.answer, facts.schema, folder=facts.folder)
     except Misfit as misfit:
-        return Verdict(reason="invalid_response", message=f"the answer does not fit its schema: {misfit}")
+        return Verdict(reason="unfit_answer", message=f"the answer does not fit its schema: {misfit}")
     return None
 
 

@@ -70,6 +70,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     cut: bool = False
     garbage: str | None = None
     usage: Counts | None = None
+    when: str = ""
     expect: str = ""
     expect_anywhere: str | tuple[str, ...] = ""
     repeat: _Times | Literal["always"] = 1

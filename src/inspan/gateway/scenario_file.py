@@ -152,7 +152,8 @@ def _check(scenario: Scenario, raw: _Raw) -> None:
             if rule.is_broken(call):
                 keys: _Keys = ["call", index, rule.field]
                 raise _bad(keys, call.get(rule.field), rule.problem, next_step=rule.next_step)
-    for index, call in enumerate(scenario.call[:-1]):
+    ordered = [(index, call) for index, call in enumerate(scenario.call) if not call.when]
+    for index, call in ordered[:-1]:
         if call.repeat == ALWAYS:
             step = "Move this call to the end, or give repeat a number."
             raise _bad(["call", index, "repeat"], ALWAYS, "hides the calls after it.", next_step=step)

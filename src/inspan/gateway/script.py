@@ -42,7 +42,8 @@ class ScriptUpstream:
     """
 
     def __init__(self, scenario: Scenario, *, cwd: str, redact: Callable[[str], str] = str) -> None:
-        self._steps = scenario.call
+        self._steps = tuple(call for call in scenario.call if not call.when)
+        self._asides = [call for call in scenario.call if call.when]
         self._cwd = Path(cwd)
         self._redact = redact
         self._index = 0
@@ -58,7 +59,7 @@ class ScriptUpstream:
         wire = BY_NAME[request.wire]
         if request.ask is None:
             return await _send(reply, 200, _SIDE_ANSWERS[request.purpose])
-        step = self._next_step()
+        step = self._aside(request) or self._next_step()
         if step is None:
             return await self._refuse(wire, reply, f"A request came after the last call: {self._shown(request.ask)}.")
         number, call = step
@@ -67,6 +68,13 @@ class ScriptUpstream:
         if objection:
             return await self._refuse(wire, reply, f"Call {number} {objection}.")
         return await _play(call, wire, request.ask, reply, tool=tool)
+
+    def _aside(self, request: Request) -> tuple[int, Call] | None:
+        """The answer to a request that holds the text which an answer out of order waits for."""
+        for call in self._asides:
+            if _spelled(call.when) in request.body:
+                return 0, call
+        return None
 
     def _next_step(self) -> tuple[int, Call] | None:
         """The step that the next call is answered with, and its number in the scenario."""
@@ -87,8 +95,7 @@ class ScriptUpstream:
     def _objection(self, call: Call, request: Request, ask: Ask, *, tool: ToolUse | None) -> str:
         """What keeps this call from being answered as written."""
         for text in _parts(call.expect_anywhere):
-            # As the request spells it: between quotes, without them.
-            if msgspec.json.encode(text)[1:-1] not in request.body:
+            if _spelled(text) not in request.body:
                 return f"expected {text!r} anywhere in the request, and it is not there"
         if call.expect not in ask.newest_text:
             return f"expected {call.expect!r}, but what came was {self._shown(ask)}"
@@ -111,6 +118,11 @@ class ScriptUpstream:
         times, total = self._steps[self._index].repeat, len(self._steps)
         asked = f"asked for {self._times_played} of {times} times" if self._times_played else "never asked for"
         return f"Call {self._index + 1} of {total} was {asked}."
+
+
+def _spelled(text: str) -> bytes:
+    """A text as it stands inside a string of a JSON request."""
+    return msgspec.json.encode(text)[1:-1]
 
 
 def _wanted(call: Call) -> Step | None:

@@ -72,6 +72,9 @@ def _by_name(step: Use, offer: Offer) -> ToolUse:
     for (name, kind), tool in offer.tools.items():
         if step.tool in (name, f"{tool.namespace}{name}") and kind == "function":
             return _function(tool, step.input)
+    server, _, tool = step.tool.rpartition("__")
+    if server and any(name.startswith("list_mcp_") for name, _ in offer.tools):
+        return ToolUse(name=tool, namespace=server, arguments=step.input)  # There, but found by a search of its own.
     script = offer.tools.get(("exec", "custom"))
     if script:
         return _custom(script, f"text(JSON.stringify(await tools.{step.tool}({_literal(step.input)})));")

@@ -19,6 +19,7 @@ FailureKind = Literal[
     "crashed",
     "max_turns",
     "session_not_found",
+    "unfit_answer",
     "unknown",
 ]
 Reason = Literal[

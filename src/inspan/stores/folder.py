@@ -127,9 +127,14 @@ def read_json(path: str) -> dict[str, Any]:
 
 def write_text(path: str, text: str) -> None:
     """Writes a small file of a run folder, private to its owner."""
+    write_bytes(path, text.encode(errors="surrogateescape"))
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """Writes a file of a run folder, private to its owner."""
     try:
         with open(path, "wb", opener=_private) as file:
-            file.write(text.encode(errors="surrogateescape"))
+            file.write(data)
     except OSError as error:
         raise unusable(path, error) from error
 

@@ -26,6 +26,23 @@ class FolderWatch:
         elif self._poll.poll(timeout_s * 1000):
             os.read(self._fd, 64 * 1024)
 
+    async def wait_apart(self, timeout_s: float) -> None:
+        """The same without blocking the running loop."""
+        import asyncio  # Start-up time: the command line waits by itself.
+
+        if self._fd < 0:
+            await asyncio.sleep(min(timeout_s, _POLL_S))
+            return
+        loop = asyncio.get_running_loop()
+        changed = loop.create_future()
+        loop.add_reader(self._fd, lambda: changed.done() or changed.set_result(None))
+        try:
+            await asyncio.wait({changed}, timeout=timeout_s)
+        finally:
+            loop.remove_reader(self._fd)
+        if changed.done():
+            os.read(self._fd, 64 * 1024)
+
     def __enter__(self) -> "FolderWatch":
         return self
 

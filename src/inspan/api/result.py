@@ -1,0 +1,187 @@
+"""What a run came to, as a program reads it."""
+
+from typing import Any
+
+import msgspec
+
+from inspan.engine.large import whole
+from inspan.errors import (
+    AgentEnvironmentError,
+    AgentFailed,
+    AuthenticationError,
+    InvalidResponseError,
+    NetworkError,
+    RateLimitError,
+    RunCancelled,
+    RunTimedOut,
+    ToolPermissionError,
+)
+from inspan.folds.summary import DeniedCall, Summary
+from inspan.protocol.events import RunEnded
+from inspan.protocol.outcome import Outcome, Reason, Status, status_of
+from inspan.protocol.task import Task
+from inspan.protocol.usage import Usage
+from inspan.stores.folder import RunFolder
+
+_ERROR_OF: dict[Reason, type[AgentFailed]] = {
+    "authentication": AuthenticationError,
+    "rate_limit": RateLimitError,
+    "overloaded": NetworkError,
+    "network": NetworkError,
+    "invalid_response": InvalidResponseError,
+    "unfit_answer": InvalidResponseError,
+    "environment": AgentEnvironmentError,
+    "crashed": AgentEnvironmentError,
+    "session_not_found": AgentEnvironmentError,
+    "tool_permission": ToolPermissionError,
+    "interrupted": RunCancelled,
+    "stopped": RunCancelled,
+    "killed": RunCancelled,
+    "run_timeout": RunTimedOut,
+    "idle_timeout": RunTimedOut,
+    "start_timeout": RunTimedOut,
+    "model_stall": RunTimedOut,
+}
+
+
+class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """The provider said to wait: why, and until when (seconds since 1970) where it said so."""
+
+    reason: str
+    resets_at: float | None = None
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run ended. `message` is the agent's last word, `answer` the value that fits the schema where one was given.
+
+    `cost_cents` is `None` where nobody reported a cost, never 0. `denied` lists every tool call that was not allowed,
+    in a run that went well too. `attempts` are the runs that it took: more than one where an answer was repaired, and
+    then `tokens`, `cost_cents` and `duration_s` are those of all of them.
+    """
+
+    run_id: str
+    agent: str
+    outcome: Outcome
+    reason: Reason
+    message: str = ""
+    answer: Any = None
+    tokens: Usage = Usage()
+    cost_cents: float | None = None
+    rate_limit_hit: RateLimit | None = None
+    session_id: str = ""
+    files_changed: tuple[str, ...] = ()
+    denied: tuple[DeniedCall, ...] = ()
+    error: str = ""
+    next_step: str = ""
+    exit_code: int | None = None
+    model_calls: int = 0
+    duration_s: float = 0.0
+    folder: str = ""
+    attempts: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the agent did what was asked, as far as the harness can tell."""
+        return self.outcome == "completed"
+
+    @property
+    def status(self) -> Status:
+        return status_of(self.outcome)
+
+    @property
+    def output(self) -> str:
+        """Another word for `message`."""
+        return self.message
+
+    @property
+    def errors(self) -> tuple[AgentFailed, ...]:
+        """What went wrong, as errors that were not raised: the end of the run, and calls that were denied."""
+        found: list[AgentFailed] = []
+        if not self.ok:
+            found.append(self._failure())
+        if self.denied:
+            names = ", ".join(dict.fromkeys(call.name for call in self.denied))
+            error = ToolPermissionError(
+                f"{len(self.denied)} tool calls were denied: {names}.",
+                reason="tool_permission",
+                run_id=self.run_id,
+                next_step="Allow these tools, or leave it: the agent went on without them.",
+                tried=f"run {self.run_id}",
+            )
+            error.denied = self.denied
+            found.append(error)
+        return tuple(found)
+
+    def check(self) -> "Result":
+        """The result itself, or raises the error that stands for a run that did not complete."""
+        if not self.ok:
+            raise self._failure()
+        return self
+
+    def _failure(self) -> AgentFailed:
+        error = _ERROR_OF.get(self.reason, AgentFailed)(
+            self.error or f"The run ended {self.outcome} ({self.reason}).",
+            reason=self.reason,
+            run_id=self.run_id,
+            next_step=self.next_step,
+            tried=f"run {self.run_id} by {self.agent}",
+            came_back=f"{self.outcome} ({self.reason}), exit code {self.exit_code}",
+        )
+        if isinstance(error, RateLimitError) and self.rate_limit_hit:
+            error.resets_at = self.rate_limit_hit.resets_at
+        return error
+
+
+def result_of(folder: RunFolder, task: Task, summary: Summary) -> Result:
+    """The result of an ended run, live or from its log."""
+    ended = summary.ended or RunEnded(outcome="lost", reason="supervisor_lost")
+    return Result(
+        run_id=folder.run_id,
+        agent=summary.started.agent if summary.started else task.agent,
+        outcome=ended.outcome,
+        reason=ended.reason,
+        message=whole(summary.answer, folder=folder.path),
+        answer=_answer(folder, task, summary) if ended.outcome == "completed" else None,
+        tokens=ended.usage or Usage(),
+        cost_cents=None if ended.cost_usd is None else round(ended.cost_usd * 100, 7),
+        rate_limit_hit=_rate_limit(summary, ended),
+        session_id=ended.session_id or summary.session_id,
+        files_changed=tuple(ended.files_changed),
+        denied=tuple(summary.denials),
+        error=ended.message,
+        next_step=ended.next,
+        exit_code=ended.exit_code,
+        model_calls=ended.model_calls,
+        duration_s=ended.duration_s,
+        folder=folder.path,
+        attempts=(folder.run_id,),
+    )
+
+
+def together(earlier: Result, later: Result) -> Result:
+    """The later of two attempts at one answer, with what both have used."""
+    costs = [each.cost_cents for each in (earlier, later) if each.cost_cents is not None]
+    return msgspec.structs.replace(
+        later,
+        tokens=earlier.tokens + later.tokens,
+        cost_cents=round(sum(costs), 7) if costs else None,
+        model_calls=earlier.model_calls + later.model_calls,
+        duration_s=round(earlier.duration_s + later.duration_s, 3),
+        denied=(*earlier.denied, *later.denied),
+        attempts=(*earlier.attempts, *later.attempts),
+    )
+
+
+def _answer(folder: RunFolder, task: Task, summary: Summary) -> Any:
+    if task.output_schema is None:
+        return None
+    from inspan.engine.answers import answer_of  # Start-up time: only answers that are checked need it.
+
+    return answer_of(summary.answer, task.output_schema, folder=folder.path)
+
+
+def _rate_limit(summary: Summary, ended: RunEnded) -> RateLimit | None:
+    told = summary.rate_limit
+    if told is None and ended.reason != "rate_limit":
+        return None
+    return RateLimit(reason=(told.message if told else "") or ended.message, resets_at=ended.resets_at)
