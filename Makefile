@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 NEWEST := pyproject.toml requirements/core.txt requirements/test.txt
 
-.PHONY: demo test check bench lock programs clean
+.PHONY: demo test check bench docs lock programs clean
 
 demo: .venv/.core
 	@$(BIN)/inspan demo
@@ -18,6 +18,11 @@ check: .venv/.test
 
 bench: .venv/.test programs
 	$(BIN)/python -m bench.run $(ARGS)
+
+# The site, in build/site; a stale generated page or a broken link stops it.
+docs: .venv/.test
+	$(BIN)/python docs/generate.py --check
+	$(BIN)/zensical build --strict
 
 # System programs that tests use: installed where it may be done, else their tests are skipped by name.
 programs:
@@ -56,7 +61,7 @@ lock: .venv/bin/python
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --no-annotate pyproject.toml -o requirements/core.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-	  --no-annotate pyproject.toml --all-extras --group test --group check -o requirements/test.txt
+	  --no-annotate pyproject.toml --all-extras --group test --group docs --group check -o requirements/test.txt
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

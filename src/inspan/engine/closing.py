@@ -39,7 +39,7 @@ def close_run(state: str, folder: RunFolder, summary: Summary, *, secrets: Mappi
     }
     try:
         write_text(folder.file("output.md"), gate.text(whole(summary.answer, folder=folder.path)))
-        write_json(folder.file("exit.json"), exit_file)
+        write_json(folder.file("exit.json"), exit_file, sync=False)
         index.put(state, [row_of(folder, summary, ended)])
         _remember(state, folder, summary)
         unmark_active(state, folder.run_id)

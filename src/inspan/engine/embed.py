@@ -16,6 +16,8 @@ from .plan import Prepared, discard, prepare
 from .session import Session
 from .telling import Teller
 
+_asked: set[str] = set()
+
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
     """A run that has ended, and all that is known of it."""
@@ -60,7 +62,14 @@ async def run_here(task: Task, *, on_event: Teller | None = None) -> Finished:
 
 
 async def prepared_apart(task: Task) -> Prepared:
-    """Prepares in a thread, for a key command or an agent's `--version` may take seconds; a cancelled one is undone."""
+    """Prepares a run without holding up the loop; a cancelled one is undone.
+
+    The first run of an agent asks programs, and a key command may take seconds: those go to a thread, which costs more
+    than all the rest of a prepared run does.
+    """
+    if task.agent in _asked and not task.key_from.startswith(("cmd:", "keyring:")):
+        return prepare(task)
+    _asked.add(task.agent)
     work = asyncio.get_running_loop().run_in_executor(None, prepare, task)
     try:
         return await asyncio.shield(work)

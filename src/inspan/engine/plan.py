@@ -113,6 +113,7 @@ class _Ground(msgspec.Struct, frozen=True, kw_only=True):
 
 def prepare(task: Task, *, env: Mapping[str, str] = os.environ) -> Prepared:
     """Checks the task, claims a run folder and decides what to start. Raises `InspanError` and then leaves no trace."""
+    env = dict(env)  # Each look into `os.environ` itself decodes what it finds.
     task, record = with_session(task, env)
     check(task)
     choice = choose(task, env)
@@ -301,7 +302,7 @@ def _describe(plan: Plan, folder: RunFolder) -> None:
     write_text(folder.file("prompt.md"), gate.text(plan.task.prompt))
     write_json(
         folder.file("run.json"),
-        gate.value(
+        gate.described(
             {
                 "schema": SCHEMA,
                 "run_id": plan.run_id,

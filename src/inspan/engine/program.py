@@ -16,6 +16,7 @@ from inspan.sandboxes.programs import find
 from inspan.stores.paths import cache_home, data_home
 
 _VERSION_S = 20.0
+_here: dict[str, str] = {}
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,13 +143,17 @@ def _cached() -> dict[str, str]:
 
 
 def _remembered(path: str) -> str:
-    return _cached().get(_stamp(path), "")
+    stamp = _stamp(path)
+    if stamp not in _here and (said := _cached().get(stamp, "")):
+        _here[stamp] = said
+    return _here.get(stamp, "")
 
 
 def _remember(path: str, said: str) -> None:
-    known = _cached()
-    if known.get(_stamp(path)) == said:
+    if _here.get(_stamp(path)) == said:
         return
+    known = _cached()
+    _here[_stamp(path)] = said
     draft = f"{_cache_path()}.{os.getpid()}"
     try:
         os.makedirs(cache_home(), mode=0o700, exist_ok=True)

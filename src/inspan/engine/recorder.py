@@ -10,17 +10,12 @@ from inspan.folds.summary import Summary
 from inspan.protocol.events import (
     Event,
     RunEnded,
-    RunStarted,
     TextDelta,
-    ThreadStarted,
-    TurnCompleted,
-    TurnFailed,
 )
 from inspan.redaction import Gate, Redactor, SecretSet
 from inspan.stores.log import SYNC_S, RunLog
 
 _TAIL_BYTES = 16 * 1024
-_STATE_CHANGES = frozenset({RunStarted, ThreadStarted, TurnCompleted, TurnFailed, RunEnded})
 
 
 class Recorder:
@@ -68,8 +63,6 @@ class Recorder:
         while self._waiting:
             events, self._waiting = self._waiting, []
             self._log.extend(self._gate.events(events))
-            if not _STATE_CHANGES.isdisjoint(map(type, events)):
-                self._log.sync()
             if self._tell:
                 self._log.flush()
                 self._tell(events)

@@ -17,6 +17,7 @@ def agent_names() -> tuple[str, ...]:
     return _modules("inspan.drivers", frozenset({"__init__"}))
 
 
+@cache
 def driver(name: str) -> Driver:
     """The driver of that name, or the default one for an empty name; raises `UnknownAgent` with the known ones."""
     if not name:

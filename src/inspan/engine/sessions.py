@@ -22,7 +22,6 @@ from inspan.stores.sessions import (
 )
 
 from . import registry
-from .runs import find, settle
 
 _TAIL_BYTES = 4_000_000
 
@@ -116,6 +115,8 @@ def release(state: str, key: str, run_id: str) -> None:
 
 
 def _found(state: str, task: Task) -> SessionRecord | None:
+    from .runs import find, settle  # Start-up time: only going on with a session needs it.
+
     record = next((each for each in sessions(state) if task.resume in (each.session_id, each.key)), None)
     if record and record.session_id:
         return record

@@ -7,6 +7,7 @@ acts when its pipe from the supervisor closes. Which of them work here is probed
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
 
 import msgspec
 
@@ -59,6 +60,7 @@ WAYS = (
     Containment(name="unshare", wrap=_unshare, depth=1),
     Containment(name="reaper", wrap=_reaper, depth=1, pipe=True),
 )
+_here: dict[tuple[str, str], str] = {}
 _BY_NAME = {way.name: way for way in WAYS}
 
 
@@ -119,16 +121,23 @@ def _problem(argv: tuple[str, ...]) -> str:
 
 
 def _machine_key() -> str:
+    return f"{_boot()} {os.geteuid()} {bwrap()} {find('unshare')}"
+
+
+@cache
+def _boot() -> str:
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
-            boot = file.read().strip()
+            return file.read().strip()
     except OSError:
-        boot = ""
-    return f"{boot} {os.geteuid()} {bwrap()} {find('unshare')}"
+        return ""
 
 
-def _remembered(cache: str, key: str) -> str:
-    return _known(cache).get(key, "")
+def _remembered(folder: str, key: str) -> str:
+    """What worked before: in this process, or in another one since the machine was started."""
+    if (folder, key) not in _here and (name := _known(folder).get(key, "")):
+        _here[folder, key] = name
+    return _here.get((folder, key), "")
 
 
 def _known(cache: str) -> dict[str, str]:

@@ -3,11 +3,21 @@
 import os
 
 _bundled_bwrap = ""
+_found: dict[tuple[str, str], str] = {}
 
 
 def find(name: str, *, path: str | None = None) -> str:
     """The first executable of this name on PATH, or an empty string."""
-    for folder in (path if path is not None else os.environ.get("PATH", os.defpath)).split(os.pathsep):
+    path = path if path is not None else os.environ.get("PATH", os.defpath)
+    # A program that starts many runs looks for the same ones each time; what has gone since is looked for anew.
+    known = _found.get((name, path), "")
+    if not known or not os.access(known, os.X_OK):
+        known = _found[name, path] = _look(name, path)
+    return known
+
+
+def _look(name: str, path: str) -> str:
+    for folder in path.split(os.pathsep):
         candidate = os.path.join(folder, name)
         if folder and os.path.isfile(candidate) and os.access(candidate, os.X_OK):
             return candidate

@@ -95,14 +95,15 @@ def is_locked(folder: RunFolder) -> bool:
     return False
 
 
-def write_json(path: str, value: Mapping[str, Any]) -> None:
-    """Writes a JSON file whole or not at all."""
+def write_json(path: str, value: Mapping[str, Any], *, sync: bool = True) -> None:
+    """Writes a JSON file whole or not at all; `sync` waits for the disk, for what nothing else could tell again."""
     draft = f"{path}.{os.getpid()}.draft"
     try:
         with open(draft, "wb", opener=_private) as file:
             file.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
         os.rename(draft, path)
     except OSError as error:
         try:

@@ -60,7 +60,7 @@ def lock_session(state: str, key: str) -> int:
 
 def write_session(state: str, record: SessionRecord) -> None:
     """Stores a record; the caller holds the session's lock."""
-    write_json(os.path.join(session_folder(state, record.key), "session.json"), msgspec.to_builtins(record))
+    write_json(os.path.join(session_folder(state, record.key), "session.json"), msgspec.to_builtins(record), sync=False)
 
 
 def read_session(state: str, key: str) -> SessionRecord | None:

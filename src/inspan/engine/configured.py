@@ -1,0 +1,86 @@
+"""A task as the configuration completes it: what was said stands, what was not comes from the layers."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from inspan.config.layers import load
+from inspan.config.settings import AgentSettings, Settings
+from inspan.contracts.driver import Driver
+from inspan.protocol.limits import Limits
+from inspan.protocol.task import McpServer, Task
+
+from . import registry
+from .sessions import with_session
+
+
+class Configured(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole task, and the environment in which it is to be prepared."""
+
+    task: Task
+    env: Mapping[str, str]
+
+
+def configured(task: Task, *, said: Mapping[str, Any] | None = None, env: Mapping[str, str] = os.environ) -> Configured:
+    """Fills what the task leaves open; raises `BadConfig`, and what finding its session may raise.
+
+    `said` are values of a task or its limits that stand though they may be the defaults; by default, those of the
+    task's fields that are not.
+    """
+    values = _unusual(task) if said is None else dict(said)
+    task, _ = with_session(task, env)
+    settings = load(task.cwd, env=env, known_agents=registry.agent_names()).settings
+    driver = registry.driver(task.agent or settings.runtime.default)
+    own, runtime = settings.agent(driver.name), settings.runtime
+    task = msgspec.structs.replace(
+        task,
+        agent=driver.name,
+        mode=values.get("mode") or runtime.mode or task.mode,
+        model=settings.model(driver.name, asked=task.model),
+        effort=task.effort or own.effort or runtime.effort,
+        profile=values.get("profile") or runtime.profile or task.profile,
+        sandbox=task.sandbox or runtime.sandbox,
+        system_prompt=task.system_prompt or own.system_prompt,
+        append_system_prompt=task.append_system_prompt or own.append_system_prompt,
+        limits=_limits(settings, values),
+        env={**own.env, **task.env},
+        options=(*own.options, *task.options),
+        **_access(task, own),
+    )
+    task = msgspec.structs.replace(task, mcp_servers={**_servers(settings, task, driver), **task.mcp_servers})
+    named = {driver.program_variable: own.program} if own.program and driver.program_variable not in env else {}
+    return Configured(task=task, env={**env, **named} if named else env)
+
+
+def _unusual(task: Task) -> dict[str, Any]:
+    plain, limits = Task(prompt="", cwd=""), Limits()
+    said = {name: getattr(task, name) for name in ("mode", "profile") if getattr(task, name) != getattr(plain, name)}
+    for name in limits.__struct_fields__:
+        if getattr(task.limits, name) != getattr(limits, name):
+            said[name] = getattr(task.limits, name)
+    return said
+
+
+def _limits(settings: Settings, said: Mapping[str, Any]) -> Limits:
+    own = {name: said[name] for name in Limits.__struct_fields__ if name in said}
+    return msgspec.structs.replace(settings.limits.for_task(), **own)
+
+
+def _access(task: Task, own: AgentSettings) -> dict[str, Any]:
+    """A way to the model that was said rules out the configured ones."""
+    if task.login or task.key_from or task.model_from:
+        return {}
+    return {"login": own.login, "key_from": "" if own.login else own.key_from}
+
+
+def _servers(settings: Settings, task: Task, driver: Driver) -> dict[str, McpServer]:
+    """Configured servers, where the agent could use them at all."""
+    may = task.mode == "exec" or any(tool.startswith("mcp__") for tool in task.allowed_tools or ())
+    kinds = driver.capabilities.mcp if may else ()
+    return {
+        name: McpServer(command=each.command, args=each.args, env=each.env, url=each.url, headers=each.headers)
+        for name, each in settings.mcp.items()
+        if ("stdio" if each.command else "http") in kinds
+    }
