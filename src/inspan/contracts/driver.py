@@ -53,6 +53,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     program: str
     cwd: str
+    version: tuple[int, ...] = ()
     scratch: str = ""
     config: str = ""
     endpoint: Endpoint | None = None

@@ -1,4 +1,4 @@
-"""Claude Code: `claude -p --output-format stream-json --verbose`, read as it speaks since 2.1.138."""
+"""Claude Code: `claude -p --output-format stream-json --verbose`, read as it speaks since 2.1.212."""
 
 import re
 from base64 import b64encode
@@ -71,6 +71,7 @@ _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _EDITORS = ("Edit", "Write", "NotebookEdit")
 _SERVER_START_MS = 10_000
 _LONGEST_ARGUMENT = 120_000
+_SNAPSHOTS = (2, 1, 260)
 _READERS = ("Bash", "Read", "Grep", "Glob")
 
 
@@ -87,18 +88,23 @@ def launch(task: Task, place: Place) -> Launch:
         if content:
             files[f"{place.scratch}/{name}"] = content
             argv += [flag, f"{place.scratch}/{name}"]
-    if place.config:
+    if place.config or not _is_free(task):
         argv.append("--strict-mcp-config")
     if place.attachments:
         argv += ["--input-format", "stream-json"]
     return Launch(argv=tuple(argv), env=_environment(task, place), files=files, stdin=_stdin(task, place))
 
 
+def _is_free(task: Task) -> bool:
+    """Whether it may do everything; else nobody's settings may add to what it may do."""
+    return task.mode == "exec" and task.allowed_tools is None
+
+
 def _permissions(task: Task) -> list[str]:
     """What each mode may do. With `bypassPermissions` a list of tools restricts nothing, so a list means `dontAsk`."""
     extra = task.allowed_tools or ()
     denied = task.disallowed_tools
-    if task.mode == "exec" and task.allowed_tools is None:
+    if _is_free(task):
         return ["--permission-mode", "bypassPermissions", *_listed("--disallowedTools", denied)]
     if task.mode == "review":
         # Without a rule, its own list of commands that only read lets those run and nothing else.
@@ -118,7 +124,7 @@ def _permissions(task: Task) -> list[str]:
 def _sources(task: Task, place: Place) -> list[str]:
     """Whose settings apply where a mode must hold: hooks of a project run at once and may allow what they like, and
     rules of the user allow commands that write."""
-    if task.mode == "exec" and task.allowed_tools is None:
+    if _is_free(task):
         return []
     return ["--setting-sources", "user" if task.mode == "complete" and not place.config else ""]
 
@@ -137,13 +143,13 @@ def _session(task: Task, place: Place) -> list[str]:
         *(["--resume", place.resume] if place.resume else []),
         *(["--fork-session"] if task.fork else []),
         *(["--session-id", place.session_id] if place.session_id else []),
-        # Else the prompt that was recorded with the session is sent again, and the new one ignored.
-        *(
-            ["--system-prompt-snapshot", "off"]
-            if place.resume and (task.system_prompt or task.append_system_prompt)
-            else []
-        ),
+        *(["--system-prompt-snapshot", "off"] if _keeps_its_prompt(task, place) else []),
     ]
+
+
+def _keeps_its_prompt(task: Task, place: Place) -> bool:
+    """Whether the prompt that was recorded with the session would be sent again, and the new one ignored."""
+    return bool(place.resume and (task.system_prompt or task.append_system_prompt)) and place.version >= _SNAPSHOTS
 
 
 def _choices(task: Task) -> list[str]:
@@ -304,6 +310,7 @@ class _ToolResult(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(_Frame).decode
+_decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_stream_event = msgspec.json.Decoder(_StreamEvent).decode
 _decode_tool_result = msgspec.json.Decoder(_ToolResult).decode
 # The program speaks itself, in the model's place, when a call has failed.
@@ -363,6 +370,9 @@ class ClaudeDialect:
             "permission_denied": self._permission_denied,
             "status": lambda frame: [],
             "thinking_tokens": lambda frame: [],
+            # What the user's own hooks print is theirs; these two come before `init`.
+            "hook_started": lambda frame: [],
+            "hook_response": lambda frame: [],
             # A command that takes more than 3 s becomes a task; its tool call tells the rest.
             "task_started": lambda frame: [],
             "task_notification": lambda frame: [],
@@ -378,6 +388,8 @@ class ClaudeDialect:
         return NOTHING
 
     def receive(self, frame: bytes) -> Said:
+        if frame.startswith(b"["):
+            return self._array(frame)
         try:
             decoded = _decode(frame)
             handler = self._frames.get(decoded.type)
@@ -388,6 +400,14 @@ class ClaudeDialect:
             note = f"frame {decoded.type!r} {decoded.subtype}".strip()
             return Said([Unrecognized(raw=frame.decode(errors="replace"), note=note)])
         return Said(events)
+
+    def _array(self, frame: bytes) -> Said:
+        """All frames of a run at once: its single JSON output with `--verbose`."""
+        try:
+            frames = _decode_array(frame)
+        except UNREADABLE as error:
+            return Said([Unrecognized(raw=frame.decode(errors="replace"), note=str(error))])
+        return Said([event for each in frames for event in self.receive(bytes(each)).events])
 
     def _system(self, frame: _Frame) -> list[Event] | None:
         handler = self._systems.get(frame.subtype)
@@ -478,7 +498,15 @@ class ClaudeDialect:
             return [self._failed(frame, usage, cost_usd)]
         given = bytes(frame.structured_output).decode()
         answer = [AnswerGiven(text=given)] if given and given != "null" else []
-        return [*answer, TurnCompleted(usage=usage, cost_usd=cost_usd)]
+        return [*self._alone(frame), *answer, TurnCompleted(usage=usage, cost_usd=cost_usd)]
+
+    def _alone(self, frame: _Frame) -> list[Event]:
+        """What a result tells that nothing came before: the whole of its single JSON output."""
+        if self._opened:
+            return []
+        self._opened = True
+        thread = ThreadStarted(session_id=frame.session_id)
+        return [thread, TurnStarted(), *([TextSaid(text=frame.result)] if frame.result else [])]
 
     def _spent(self, frame: _Frame) -> tuple[Usage, float | None]:
         """Tokens and cost since the last result: `usage` leaves out subagents, the total is the whole session's."""
@@ -555,7 +583,7 @@ DRIVER = Driver(
         version="2.1.325",
     ),
     version_words=re.compile(r"(\d+)\.(\d+)\.(\d+) \(Claude Code\)"),
-    oldest=(2, 1, 138),
+    oldest=(2, 1, 212),
     config_variable="CLAUDE_CONFIG_DIR",
     state_paths=("~/.claude", "~/.claude.json"),
     login_paths=("~/.claude/.credentials.json",),

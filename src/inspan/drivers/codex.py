@@ -1,5 +1,6 @@
-"""Codex: `codex exec --json`, read as it speaks since 0.133."""
+"""Codex: `codex exec --json`, read as it speaks since 0.149."""
 
+import os.path
 import re
 from collections.abc import Callable
 from typing import Any, Literal, cast
@@ -53,12 +54,13 @@ FAILURES = (
 )
 
 
-# Each leaves one kind of tool out of what is offered to the model; together they leave none (0.163).
+# Each leaves one kind of tool out of what is offered to the model; together they leave none (0.163). As settings, since
+# a feature that an older version does not know is an error as an option.
 _NO_TOOLS = (
-    "--disable",
-    "goals",
-    "--disable",
-    "sleep_tool",
+    "-c",
+    "features.goals=false",
+    "-c",
+    "features.sleep_tool=false",
     "-c",
     "agents.enabled=false",
     "-c",
@@ -67,7 +69,7 @@ _NO_TOOLS = (
     "tools.experimental_request_user_input={enabled=false}",
 )
 # Allow rules and hooks of the user or a trusted project run commands outside of its sandbox.
-_READ_ONLY = ("-s", "read-only", "--ignore-rules", "--disable", "hooks")
+_READ_ONLY = ("-s", "read-only", "--ignore-rules", "-c", "features.hooks=false")
 
 
 def launch(task: Task, place: Place) -> Launch:
@@ -78,7 +80,7 @@ def launch(task: Task, place: Place) -> Launch:
     images = {f"{place.scratch}/image-{index}": each.data for index, each in enumerate(place.attachments)}
     # With `=`, for an image takes every word after it as another one.
     argv = [place.program, "exec", "--json", *(f"--image={path}" for path in images)]
-    argv += ["--skip-git-repo-check", *_mode(task), *_provider(place)]
+    argv += ["--skip-git-repo-check", *_mode(task, place), *_provider(place)]
     env = {_TOKEN: place.endpoint.token} if place.endpoint else {}
     if task.mode != "exec":
         # The only place that its read-only sandbox leaves writable, and gone after each command: tests need one.
@@ -139,10 +141,19 @@ def is_strict(schema: object) -> bool:
     return all(is_strict(each) for each in known.values())
 
 
-def _mode(task: Task) -> tuple[str, ...]:
+def _mode(task: Task, place: Place) -> tuple[str, ...]:
     if task.mode == "exec":
         return ("--dangerously-bypass-approvals-and-sandbox",)
-    return (*_READ_ONLY, *_NO_TOOLS) if _takes_no_tools(task) else _READ_ONLY
+    held = (*_READ_ONLY, "-c", f"projects={{{_untrusted(place.cwd)}}}")
+    return (*held, *_NO_TOOLS) if _takes_no_tools(task) else held
+
+
+def _untrusted(cwd: str) -> str:
+    """Servers in the settings of a trusted project are started outside of its sandbox; trust may be its parents'."""
+    folders = [cwd]
+    while folders[-1] != (parent := os.path.dirname(folders[-1])):
+        folders.append(parent)
+    return ",".join(f'{_quoted(folder)}={{trust_level="untrusted"}}' for folder in folders)
 
 
 def _takes_no_tools(task: Task) -> bool:
@@ -441,7 +452,7 @@ DRIVER = Driver(
         version="0.163.0",
     ),
     version_words=re.compile(r"codex-cli (\d+)\.(\d+)\.(\d+)"),
-    oldest=(0, 133, 0),
+    oldest=(0, 149, 0),
     config_variable="CODEX_HOME",
     state_paths=("~/.codex",),
     login_paths=("~/.codex/auth.json",),

@@ -33,7 +33,7 @@ from . import registry
 from .checks import check
 from .choice import Choice, choose
 from .environment import agent_environment, known_secrets
-from .sessions import Taken, config_folder, release, take, told_before, with_session
+from .sessions import Taken, config_folder, correct_told, release, take, told_before, with_session
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +115,8 @@ def prepare(task: Task, *, env: Mapping[str, str] = os.environ) -> Prepared:
     """Checks the task, claims a run folder and decides what to start. Raises `InspanError` and then leaves no trace."""
     env = dict(env)  # Each look into `os.environ` itself decodes what it finds.
     task, record = with_session(task, env)
+    if not task.prompt.strip():
+        task = _prompted(task, env)
     check(task)
     choice = choose(task, env)
     ground = _claimed(task, env)
@@ -124,15 +126,18 @@ def prepare(task: Task, *, env: Mapping[str, str] = os.environ) -> Prepared:
         taken = take(ground.state, task, record=record, run_id=ground.folder.run_id, agent=choice.driver.name)
         listener = _listen() if task.model_from else None
         plan = _plan(choice, ground, taken, env, listener)
+        correct_told(ground.state, taken, plan.told)
         _describe(plan, ground.folder)
         mark_active(ground.state, ground.folder)
     except BaseException:
         if listener:
             listener.close()
-        _erase(ground.state, ground.folder, taken.record.key if taken else "")
-        for fd in (taken.lock if taken else -1, lock):
-            if fd >= 0:
-                os.close(fd)
+        try:
+            _erase(ground.state, ground.folder, taken.record.key if taken else "")
+        finally:
+            for fd in (taken.lock if taken else -1, lock):
+                if fd >= 0:
+                    os.close(fd)
         raise
     return Prepared(plan=plan, folder=ground.folder, lock=lock, session_lock=taken.lock, listener=listener)
 
@@ -157,6 +162,18 @@ def project_of(cwd: str) -> str:
     return f"{os.path.basename(top) or 'root'}-{zlib.crc32(os.path.realpath(top).encode()):08x}"
 
 
+def _prompted(task: Task, env: Mapping[str, str]) -> Task:
+    from .prompts import GO_ON, missing_prompt  # Start-up time: few runs leave the prompt out.
+
+    check(msgspec.structs.replace(task, prompt=GO_ON))  # Where its task folder lies follows from the other fields.
+    files = os.path.join(_task_folder(state_home(env), task), "files")
+    return msgspec.structs.replace(task, prompt=missing_prompt(task, files=files))
+
+
+def _task_folder(state: str, task: Task) -> str:
+    return os.path.join(state, "projects", task.project or project_of(task.cwd), task.task)
+
+
 def _listen() -> socket.socket:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.bind(("127.0.0.1", 0))
@@ -166,9 +183,9 @@ def _listen() -> socket.socket:
 
 def _claimed(task: Task, env: Mapping[str, str]) -> _Ground:
     state = private_folder(state_home(env))
-    project = task.project or project_of(task.cwd)
-    task_folder = os.path.join(state, "projects", project, task.task)
+    task_folder = _task_folder(state, task)
     folder = claim(os.path.join(task_folder, "runs"), pid=os.getpid())
+    project = os.path.basename(os.path.dirname(task_folder))
     return _Ground(state=state, project=project, task_folder=task_folder, folder=folder)
 
 
@@ -223,6 +240,7 @@ def _place(choice: Choice, ground: _Ground, taken: Taken, listener: socket.socke
     presets = choice.driver.capabilities.presets_session_id and (not taken.resumed or choice.task.fork)
     return Place(
         program=choice.program.path,
+        version=tuple(int(part) for part in choice.program.version.split(".") if part.isdigit()),
         cwd=choice.task.cwd,
         scratch=ground.folder.agent,
         config=config_folder(ground.state, taken.record) if choice.task.profile == "clean" else "",
@@ -255,7 +273,7 @@ def _added(choice: Choice, ground: _Ground, launch: Launch, place: Place) -> dic
     if choice.sandbox.boundary:
         added["TMPDIR"] = "/tmp"
         if place.config:
-            added["HOME"] = private_folder(os.path.join(os.path.dirname(place.config), "home"))
+            added["HOME"] = private_folder(_home_of(place.config))
     return {**added, **launch.env, **choice.access.variables, **task.env}
 
 
@@ -263,7 +281,8 @@ def _held(choice: Choice, ground: _Ground, place: Place, argv: tuple[str, ...], 
     """The command line inside what holds it: the box that was chosen, or containment alone."""
     if not choice.sandbox.boundary:
         return choice.containment.wrap(argv, Box(cwd=choice.task.cwd, root=choice.root))
-    kept = (os.path.dirname(place.config),) if place.config else tuple(_own_state(choice.driver))
+    # Beside its config lies the session's record, which decides where its next run works: not for the agent to write.
+    kept = (place.config, _home_of(place.config)) if place.config else tuple(_own_state(choice.driver))
     box = Box(
         cwd=choice.task.cwd,
         read_only=choice.task.mode != "exec",
@@ -278,6 +297,11 @@ def _held(choice: Choice, ground: _Ground, place: Place, argv: tuple[str, ...], 
         root=choice.root,
     )
     return choice.sandbox.wrap(argv, box)
+
+
+def _home_of(config: str) -> str:
+    """The HOME of a session that has a config folder of its own, in a box."""
+    return os.path.join(os.path.dirname(config), "home")
 
 
 def _own_state(driver: Driver) -> Iterator[str]:
