@@ -1,0 +1,179 @@
+"""Show and change what is configured, and where it comes from."""
+
+import os
+from typing import Any, cast
+
+import click
+import msgspec
+
+from inspan.cli.output import columns, print_json
+from inspan.config import places
+from inspan.config.keys import path_of
+from inspan.config.layers import Config, load
+from inspan.config.listing import Row, masked, rows
+from inspan.engine.registry import agent_names
+from inspan.errors import BadConfig
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from inspan.config.editing import Desk, FileName
+
+_WIDTH = 60
+_json = click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+_project = click.option("--project", "file", flag_value="project", help="In inspan.toml, which goes with the project.")
+_local = click.option("--local", "file", flag_value="local", help="In inspan.local.toml, for this checkout alone.")
+
+
+@click.group()
+def command() -> None:
+    """Show and change what is configured, and where it comes from.
+
+    Layers, each stronger than the one before: defaults, your own file, inspan.toml and inspan.local.toml of the
+    project, INSPAN_… variables, flags. A KEY is a path such as runtime.default or agents.NAME.model.
+    """
+
+
+@command.command("get")
+@click.argument("key")
+@_json
+def get_command(key: str, as_json: bool) -> None:
+    """Print the value that counts here. Secrets are shown as ***."""
+    found = rows(_config(), key)
+    if as_json:
+        print_json(key=key, value=_nested(found, key))
+    elif _is_value(found, key):
+        click.echo(_plain(found[0].value))
+    else:
+        for row in found:
+            click.echo(f"{row.key} = {_literal(row.value)}")
+
+
+@command.command("set")
+@click.argument("key")
+@click.argument("value")
+@_project
+@_local
+@_json
+def set_command(key: str, value: str, file: "FileName | None", as_json: bool) -> None:
+    """Set a key in your own file, or in a project's.
+
+    A list is written a,b,c or as TOML. Comments and order of the file stay; a bad key or value changes nothing.
+    projects.trusted adds the folder to those that are trusted already.
+    """
+    # An import that only a change needs, and that takes long.
+    from inspan.config.editing import assign
+
+    desk = _desk(file)
+    stands = assign(desk, key, value)
+    path = desk.layer.path
+    shown = masked(stands, key, scope=desk.scope)
+    if as_json:
+        print_json(key=key, value=shown, file=path)
+    else:
+        click.echo(f"{key} = {_literal(shown)} in {path}")
+
+
+@command.command("unset")
+@click.argument("key")
+@_project
+@_local
+@_json
+def unset_command(key: str, file: "FileName | None", as_json: bool) -> None:
+    """Take a key, or a whole table, out of a file: your own, or a project's."""
+    # An import that only a change needs, and that takes long.
+    from inspan.config.editing import remove
+
+    desk = _desk(file)
+    remove(desk, key)
+    if as_json:
+        print_json(key=key, file=desk.layer.path)
+    else:
+        click.echo(f"{key} is no longer in {desk.layer.path}")
+
+
+@command.command("path")
+@_json
+def path_command(as_json: bool) -> None:
+    """List the files that are looked at here, the stronger ones last."""
+    found = [(layer, places.exists(layer.path)) for layer in places.files(_cwd(), os.environ)]
+    if as_json:
+        print_json(files=[{"layer": layer.name, "file": layer.path, "exists": there} for layer, there in found])
+        return
+    table = [(layer.name, "yes" if there else "no", layer.path) for layer, there in found]
+    click.echo(columns(("LAYER", "EXISTS", "FILE"), table))
+
+
+@command.command("explain")
+@click.argument("key", default="")
+@_json
+def explain_command(key: str, as_json: bool) -> None:
+    """Show each key with its value and the layer that it comes from."""
+    found = rows(_config(), key)
+    if as_json:
+        listed = [
+            {"key": row.key, "value": row.value, "layer": row.layer.name, "from": row.layer.path} for row in found
+        ]
+        print_json(keys=listed)
+        return
+    table = [(row.key, _cut(_literal(row.value)), row.layer.name, row.layer.path) for row in found]
+    click.echo(columns(("KEY", "VALUE", "LAYER", "FROM"), table))
+
+
+@command.command("schema")
+@click.option("--json", "as_json", is_flag=True, help="What it does anyway.")
+def schema_command(as_json: bool) -> None:
+    """Print the JSON Schema of a configuration file, for editors."""
+    # An import that only this command needs.
+    from inspan.config.schema import json_schema
+
+    click.echo(msgspec.json.format(msgspec.json.encode(json_schema(known_agents=agent_names())), indent=2))
+
+
+def _config() -> Config:
+    return load(_cwd(), env=os.environ, known_agents=agent_names())
+
+
+def _desk(file: "FileName | None") -> "Desk":
+    from inspan.config.editing import desk
+
+    return desk(file or "user", cwd=_cwd(), env=os.environ, known_agents=agent_names())
+
+
+def _cwd() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise BadConfig("cwd", ".", "it is gone.", next_step="Go to another folder.") from error
+
+
+def _is_value(found: list[Row], key: str) -> bool:
+    return [row.path for row in found] == [path_of(key)]
+
+
+def _nested(found: list[Row], key: str) -> object:
+    """The value of a key, or the tables below it."""
+    if _is_value(found, key):
+        return found[0].value
+    tree: dict[str, Any] = {}
+    for row in found:
+        *above, last = row.path[len(path_of(key)) :]
+        table = tree
+        for name in above:
+            table = table.setdefault(name, {})
+        table[last] = row.value
+    return tree
+
+
+def _plain(value: object) -> str:
+    """For a script: text without quotes, a list line by line."""
+    if isinstance(value, list):
+        return "\n".join(cast(list[str], value))
+    return value if isinstance(value, str) else _literal(value)
+
+
+def _literal(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"

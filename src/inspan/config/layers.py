@@ -1,0 +1,127 @@
+"""The layers on top of each other: defaults, the user's file, the project's two, variables, flags.
+
+Most runs have none of them, so whatever reads one is imported when there is one.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from . import places
+from .places import Layer, LayerName, Scope
+from .settings import KeyPath, Settings
+
+_STRENGTH: dict[LayerName, int] = {"default": 0, "user": 1, "project": 2, "local": 3, "environment": 4, "flag": 5}
+_TRUSTED = ("projects", "trusted")
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A setting that some layer gives."""
+
+    value: object
+    layer: Layer
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """The configuration of one folder. `given` has what some layer says, from the strongest that says it."""
+
+    settings: Settings
+    given: Mapping[KeyPath, Given]
+    scope: Scope
+
+    def origin(self, key: str) -> Layer:
+        """The layer that a key's value comes from; of a table, the strongest. Raises `BadConfig` for an unknown key."""
+        from . import keys
+
+        path = keys.path_of(key)
+        keys.find(path, scope=self.scope)
+        return strongest(self.given, below=path)
+
+
+def load(
+    cwd: str, *, env: Mapping[str, str], known_agents: Sequence[str], flags: Mapping[str, object] | None = None
+) -> Config:
+    """The configuration that holds in a folder; raises `BadConfig`. `flags` has only what was said, by key."""
+    scope = Scope(agents=tuple(known_agents), home=places.home_of(env))
+    given = read_files(places.files(cwd, env), scope=scope)
+    if places.variables(env):
+        from . import variables
+
+        found = variables.values_of(env, scope=scope)
+        given |= {path: Given(value, Layer("environment", name)) for path, (value, name) in found.items()}
+    if flags:
+        given |= {path: Given(value, Layer("flag")) for path, value in _flagged(flags, scope).items()}
+    if not given:
+        return Config(settings=Settings(), given={}, scope=scope)
+    check_whole(given)
+    return Config(settings=_settings(given), given=given, scope=scope)
+
+
+def read_files(files: Sequence[Layer], *, scope: Scope) -> dict[KeyPath, Given]:
+    """What the files give together, each value from the strongest; raises `BadConfig`."""
+    given: dict[KeyPath, Given] = {}
+    for layer in files:
+        if places.exists(layer.path):
+            from . import toml_file
+
+            text = toml_file.read(layer.path) or ""
+            found = read_text(text, layer, trusted=trusted_in(given), scope=scope)
+            given |= {path: Given(value, layer) for path, value in found.items()}
+    return given
+
+
+def read_text(text: str, layer: Layer, *, trusted: Sequence[str], scope: Scope) -> dict[KeyPath, object]:
+    """What the text of one file gives; raises `BadConfig`. Trust in a folder counts for its own two files."""
+    from . import reading, toml_file
+
+    raw = toml_file.parse(text, layer.path)
+    if layer.name == "user":
+        return reading.values_of(raw, source=reading.Source(where=layer.path, rights="owner"), scope=scope)
+    project = os.path.dirname(layer.path)
+    rights: reading.Rights = "friend" if project in map(os.path.realpath, trusted) else "guest"
+    source = reading.Source(where=layer.path, rights=rights, project=project)
+    return reading.values_of(raw, source=source, scope=scope)
+
+
+def trusted_in(given: Mapping[KeyPath, Given]) -> tuple[str, ...]:
+    """The folders that the user's file trusts."""
+    found = given.get(_TRUSTED)
+    return cast(tuple[str, ...], found.value) if found else ()
+
+
+def strongest(given: Mapping[KeyPath, Given], *, below: KeyPath) -> Layer:
+    """The strongest layer that says anything at or below a path."""
+    layers = [each.layer for path, each in given.items() if path[: len(below)] == below]
+    return max(layers, key=lambda layer: _STRENGTH[layer.name], default=Layer("default"))
+
+
+def check_whole(given: Mapping[KeyPath, Given]) -> None:
+    """Raises `BadConfig` for what no value alone has wrong: a server without a way to it, a key in two places."""
+    from . import whole
+
+    values = {path: each.value for path, each in given.items()}
+    for table in sorted({path[:2] for path in given if path[0] in whole.TABLES}):
+        whole.check(table, values, where=strongest(given, below=table).path)
+
+
+def _flagged(flags: Mapping[str, object], scope: Scope) -> dict[KeyPath, object]:
+    from . import keys, reading
+
+    found: dict[KeyPath, object] = {}
+    for key, value in flags.items():
+        path = keys.path_of(key)
+        leaf = keys.leaf(path, scope=scope)
+        found[path] = reading.value_of(leaf, path, value, source=reading.Source(where="", rights="friend"), scope=scope)
+    return found
+
+
+def _settings(given: Mapping[KeyPath, Given]) -> Settings:
+    tree: dict[str, Any] = {}
+    for path, found in given.items():
+        table = tree
+        for name in path[:-1]:
+            table = table.setdefault(name, {})
+        table[path[-1]] = found.value
+    return msgspec.convert(tree, Settings)

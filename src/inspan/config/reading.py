@@ -1,0 +1,95 @@
+"""From the tables of one layer to checked values: known keys, right kinds, and nothing that the layer may not say."""
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, cast
+
+import msgspec
+
+from inspan.errors import BadConfig
+
+from .keys import Leaf, Node, child, nearest, spelled, told, tree
+from .places import Scope
+from .settings import KeyPath
+
+# The user's own file may say everything, a guest's nothing that is guarded; between them are variables and flags.
+Rights = Literal["owner", "friend", "guest"]
+HIDDEN = "***"
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """Where values come from, in words, and what may be said there. `project` is the folder of a project's file."""
+
+    where: str
+    rights: Rights
+    project: str = ""
+
+
+def values_of(raw: Mapping[str, Any], *, source: Source, scope: Scope) -> dict[KeyPath, object]:
+    """Every setting that a layer gives, by its path; raises `BadConfig` for the first that cannot be used."""
+    return dict(_walk(raw, tree(), (), source=source, scope=scope))
+
+
+def value_of(leaf: Leaf, path: KeyPath, value: object, *, source: Source, scope: Scope) -> object:
+    """One checked setting; raises `BadConfig` with file, key, value and the next step."""
+    _refuse_forbidden(leaf, path, value, source=source)
+    kind = leaf.note.kind
+    try:
+        setting = kind.read(value)
+    except ValueError as error:
+        raise bad_value(leaf, path, value, str(error), where=source.where) from error
+    if path == ("runtime", "default") and setting and setting not in scope.agents:
+        near = nearest(str(setting).lower(), scope.agents)
+        step = f"{f'Did you mean {near!r}? ' if near else ''}Known agents: {', '.join(scope.agents)}."
+        raise _bad(path, value, "no such agent.", where=source.where, next_step=step)
+    return _expanded(setting, scope.home) if kind.is_path else setting
+
+
+def bad_value(leaf: Leaf, path: KeyPath, value: object, problem: str, *, where: str) -> BadConfig:
+    """The sentence for a value that a key does not take; a secret one is not repeated."""
+    shown = HIDDEN if leaf.note.secret else value
+    return _bad(path, shown, problem, where=where, next_step=f"It takes {leaf.note.kind.words}.")
+
+
+def _walk(
+    raw: Mapping[str, Any], node: Node, path: KeyPath, *, source: Source, scope: Scope
+) -> Iterator[tuple[KeyPath, object]]:
+    for name, value in raw.items():
+        below = child(node, path, name, scope=scope, where=source.where)
+        here = (*path, name)
+        if isinstance(below, Leaf):
+            yield here, value_of(below, here, value, source=source, scope=scope)
+        elif isinstance(value, dict):
+            yield from _walk(cast(dict[str, Any], value), below, here, source=source, scope=scope)
+        else:
+            problem, step = "is a table of keys, not a value.", f"Write [{spelled(here)}], and keys below it."
+            raise BadConfig("key", spelled(here), told(problem, source.where), next_step=step)
+
+
+def _refuse_forbidden(leaf: Leaf, path: KeyPath, value: object, *, source: Source) -> None:
+    note = leaf.note
+    if note.mine and source.rights != "owner":
+        problem = "is read from your own file alone."
+        step = f"Use `inspan config set {spelled(path)} …`."
+        raise _bad(path, value, problem, where=source.where, next_step=step)
+    if note.guarded and source.rights == "guest":
+        import shlex  # Start-up time: only a refusal needs it.
+
+        problem = (
+            "is not taken from a project that you do not trust: it decides what runs here, and with which secrets."
+        )
+        step = (
+            f"Set it in your own file (`inspan config set {spelled(path)} …`), or trust the project: "
+            f"`inspan config set projects.trusted {shlex.quote(source.project)}`."
+        )
+        raise _bad(path, HIDDEN if note.secret else value, problem, where=source.where, next_step=step)
+
+
+def _bad(path: KeyPath, value: object, problem: str, *, where: str, next_step: str) -> BadConfig:
+    return BadConfig(spelled(path), value, told(problem, where), next_step=next_step)
+
+
+def _expanded(setting: object, home: str) -> object:
+    if isinstance(setting, tuple):
+        return tuple(_expanded(each, home) for each in cast(tuple[object, ...], setting))
+    return os.path.join(home, setting[2:]) if isinstance(setting, str) and setting.startswith("~/") else setting

@@ -1,0 +1,135 @@
+"""Every key of the configuration, with its default and what it means. The file's shape is the shape of these values.
+
+A note says what a key is for. `guarded` keys decide what runs on this machine, with whose secrets and how freely: a
+project may set them only when the user trusts it. `secret` values are never shown.
+"""
+
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+
+from inspan.protocol.limits import Limits
+from inspan.protocol.task import McpServer, Mode, Profile
+
+from . import kinds
+from .kinds import Kind
+
+KeyPath: TypeAlias = tuple[str, ...]
+
+
+class Note(msgspec.Struct, frozen=True):
+    """What is known of a key beside its type. `mine`: the user's own file alone may say it, and `set` adds to it."""
+
+    doc: str
+    kind: Kind = kinds.TEXT
+    guarded: bool = False
+    secret: bool = False
+    mine: bool = False
+
+
+class Runtime(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run uses where its command does not say."""
+
+    default: Annotated[str, Note("The agent. Empty: the one that `inspan agents` marks.")] = ""
+    model: Annotated[str, Note("The model, or an alias of one. Empty: the agent's own default.")] = ""
+    mode: Annotated[
+        Mode | Literal[""], Note("What the agent may do.", kinds.choice("exec", "review", "complete"), guarded=True)
+    ] = ""
+    profile: Annotated[
+        Profile | Literal[""],
+        Note(
+            "Whose settings the agent uses. Empty: user, and clean under CI.",
+            kinds.choice("user", "clean"),
+            guarded=True,
+        ),
+    ] = ""
+    sandbox: Annotated[str, Note("The box a run is put in. Empty: what the agent needs.", guarded=True)] = ""
+    effort: Annotated[str, Note("How hard the model thinks, in the agent's own word.")] = ""
+    print_command: Annotated[str, Note("Reserved: the command of one-shot helpers.", guarded=True)] = ""
+
+
+class TimeLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What ends a run that takes too long."""
+
+    timeout_s: Annotated[float | None, Note("Longest the whole run may take.", kinds.DURATION)] = msgspec.field(
+        default=Limits().timeout_s, name="timeout"
+    )
+    start_timeout_s: Annotated[float | None, Note("Longest until the first event.", kinds.DURATION)] = msgspec.field(
+        default=Limits().start_timeout_s, name="start_timeout"
+    )
+    idle_timeout_s: Annotated[float | None, Note("Longest without any output.", kinds.DURATION)] = msgspec.field(
+        default=Limits().idle_timeout_s, name="idle_timeout"
+    )
+    stall_timeout_s: Annotated[float | None, Note("Longest silence of a model call.", kinds.DURATION)] = msgspec.field(
+        default=Limits().stall_timeout_s, name="stall_timeout"
+    )
+    max_turns: Annotated[int | None, Note("Most turns of the model.", kinds.COUNT)] = Limits().max_turns
+
+    def for_task(self) -> Limits:
+        """The same as a task holds them."""
+        return Limits(**msgspec.structs.asdict(self))
+
+
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for one agent alone; it wins over `[runtime]` and `[models]`."""
+
+    model: Annotated[str, Note("Its model, or an alias of one.")] = ""
+    effort: Annotated[str, Note("How hard its model thinks.")] = ""
+    program: Annotated[str, Note("Its program; nothing else is looked for.", kinds.PATH, guarded=True)] = ""
+    login: Annotated[bool, Note("Use your login instead of a key.", kinds.FLAG, guarded=True)] = False
+    key_env: Annotated[str, Note("The variable that holds its API key.", guarded=True)] = ""
+    key_file: Annotated[str, Note("The file that holds its API key.", kinds.PATH, guarded=True)] = ""
+    key_cmd: Annotated[str, Note("The command that prints its API key.", guarded=True)] = ""
+    keyring: Annotated[str, Note("Its API key's place in the keyring.", kinds.SERVICE, guarded=True)] = ""
+    env: Annotated[dict[str, str], Note("Variables for its environment.", guarded=True, secret=True)] = {}
+    models: Annotated[dict[str, str], Note("Aliases of models for `-m`; they win over `[models]`.")] = {}
+    options: Annotated[tuple[str, ...], Note("More arguments for its command line.", kinds.TEXTS, guarded=True)] = ()
+    append_system_prompt: Annotated[str, Note("Words behind its system prompt.")] = ""
+    system_prompt: Annotated[str, Note("Words in place of its system prompt.")] = ""
+
+    @property
+    def key_from(self) -> str:
+        """Where its key is, as a task says it; empty where nothing was said."""
+        places = (("env", self.key_env), ("file", self.key_file), ("cmd", self.key_cmd), ("keyring", self.keyring))
+        return next((f"{kind}:{place}" for kind, place in places if place), "")
+
+
+class Server(McpServer, frozen=True, kw_only=True):
+    """A server of tools that every agent gets: a command that is started, or the address of one that runs."""
+
+    command: Annotated[str, Note("The program that is started.", guarded=True)] = ""
+    args: Annotated[tuple[str, ...], Note("Its arguments.", kinds.TEXTS, guarded=True)] = ()
+    env: Annotated[dict[str, str], Note("Variables for its environment.", guarded=True, secret=True)] = msgspec.field(
+        default_factory=dict[str, str]
+    )
+    url: Annotated[str, Note("The address of a server that runs already.", guarded=True)] = ""
+    headers: Annotated[dict[str, str], Note("Headers for each request to it.", guarded=True, secret=True)] = (
+        msgspec.field(default_factory=dict[str, str])
+    )
+
+
+class Projects(msgspec.Struct, frozen=True, kw_only=True):
+    """Which projects are trusted."""
+
+    trusted: Annotated[tuple[str, ...], Note("Folders whose files may set guarded keys.", kinds.PATHS, mine=True)] = ()
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """The configuration as it holds for one folder."""
+
+    runtime: Runtime = Runtime()
+    models: Annotated[dict[str, str], Note("Aliases of models for `-m`, for any agent.")] = {}
+    limits: TimeLimits = TimeLimits()
+    agents: dict[str, AgentSettings] = {}
+    mcp: dict[str, Server] = {}
+    projects: Projects = Projects()
+
+    def agent(self, name: str) -> AgentSettings:
+        """What holds for an agent, said or not."""
+        return self.agents.get(name) or AgentSettings()
+
+    def model(self, agent: str, *, asked: str = "") -> str:
+        """The model that an agent is started with, aliases resolved: what was asked for, its own, or everybody's."""
+        own = self.agent(agent)
+        name = asked or own.model or self.runtime.model
+        return own.models.get(name) or self.models.get(name) or name
