@@ -8,6 +8,7 @@ import msgspec
 from inspan.cli.console import Console, cut
 from inspan.cli.output import print_json
 from inspan.engine.runs import find, settle
+from inspan.reporters.text import visible
 from inspan.stores.folder import read_json
 from inspan.stores.paths import state_home
 
@@ -27,16 +28,16 @@ def command(run: str, as_json: bool) -> None:
             folder=folder.path,
             started=msgspec.to_builtins(summary.started),
             ended=msgspec.to_builtins(summary.ended),
-            output=summary.text,
+            output=summary.answer,
         )
         return
     console = Console(sys.stdout)
     if summary.started:
         console.show(summary.started)
-    click.echo(f"  prompt: {cut(described['task']['prompt'])}\n  cwd: {described['task']['cwd']}")
+    click.echo(f"  prompt: {visible(cut(described['task']['prompt']))}\n  cwd: {described['task']['cwd']}")
     click.echo(f"  session: {summary.session_id or '-'}\n  folder: {folder.path}")
-    if summary.text:
-        click.echo(f"\n{cut(summary.text)}\n")
+    if summary.answer:
+        click.echo(f"\n{visible(cut(summary.answer))}\n")
     if summary.ended:
         console.show(summary.ended)
     else:

@@ -1,0 +1,74 @@
+"""From the events of an agent's run to the calls of a reporter: the run is one node."""
+
+from inspan.contracts.reporter import NodeReport, NodeResult, Reporter, RunReport
+from inspan.folds.summary import Summary
+from inspan.protocol.events import Event, RunEnded, RunStarted
+from inspan.protocol.outcome import status_of
+
+from .narration import Narrator
+
+_TYPE = "agent"
+
+
+def report_events(reporter: Reporter, name: str = "", *, ends_run: bool = True) -> "EventReport":
+    """An object to `show` the events of one run to, in order; each reaches the reporter as the node `name`, which is
+    the agent's name if none is given. With `ends_run` the node is the whole run, and `run_complete` follows its end.
+    """
+    return EventReport(reporter, name, ends_run=ends_run)
+
+
+class EventReport:
+    """Tells a reporter of one agent's run. Raises what the reporter raises: see `Guarded`."""
+
+    def __init__(self, reporter: Reporter, name: str, *, ends_run: bool) -> None:
+        self.name = name
+        self.result: NodeResult | None = None
+        self._reporter = reporter
+        self._ends_run = ends_run
+        self._started = False
+        self._summary = Summary()
+        self._narrator = Narrator()
+
+    def show(self, event: Event) -> None:
+        """Takes the next event; after the last one `result` is set, and nothing more is told."""
+        if self.result:
+            return
+        self._summary.add(event)
+        if not self._started:
+            self._start(event)
+        for passage in self._narrator.tell(event):
+            self._reporter.node_output(self.name, passage)
+        if isinstance(event, RunEnded):
+            self._complete(event)
+
+    def _start(self, event: Event) -> None:
+        self._started = True
+        self.name = self.name or (event.agent if isinstance(event, RunStarted) else _TYPE)
+        self._reporter.node_start(self.name, _TYPE)
+
+    def _complete(self, ended: RunEnded) -> None:
+        self.result = result = result_of(self._summary, ended)
+        self._reporter.node_complete(self.name, result)
+        if self._ends_run:
+            node = NodeReport(name=self.name, type=_TYPE, result=result)
+            status = status_of(ended.outcome)
+            self._reporter.run_complete(RunReport(nodes=(node,), status=status, duration_s=ended.duration_s))
+
+
+def result_of(summary: Summary, ended: RunEnded) -> NodeResult:
+    """What an agent's run came to, as the result of a node."""
+    scripted = summary.started is not None and summary.started.model_from.startswith("script:")
+    return NodeResult(
+        status=status_of(ended.outcome),
+        output=summary.answer,
+        error=ended.message,
+        duration_s=ended.duration_s,
+        usage=ended.usage,
+        cost_usd=ended.cost_usd,
+        cost_note="scripted model: nothing was paid" if scripted and ended.cost_usd is not None else "",
+        session_id=ended.session_id,
+        outcome=ended.outcome,
+        reason=ended.reason,
+        files_changed=tuple(ended.files_changed),
+        next_step=ended.next,
+    )

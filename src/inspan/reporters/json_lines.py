@@ -1,0 +1,88 @@
+"""The reporter for programs: one JSON object per line, each with the schema number first."""
+
+import sys
+from typing import Any, TextIO
+
+import msgspec
+from msgspec.structs import replace
+
+from inspan.contracts.reporter import NodeReport, NodeResult, RunReport
+from inspan.protocol.wire import SCHEMA
+
+from .narration import Passage
+from .redacted import Redacted, Secrets
+from .text import part
+
+
+class JsonLinesReporter:
+    """Writes to a stream, stdout unless another is given; raises what the stream raises.
+
+    Texts are redacted and cut like those of a console; `left_out_bytes` says how much of a line's text is missing.
+    `usage` and `cost_usd` are null where they were not reported. The last line has the nodes without their words.
+    """
+
+    def __init__(self, secrets: Secrets = None, *, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdout
+        self._redacted = Redacted(secrets)
+        self._unfinished: dict[str, None] = {}
+
+    def node_start(self, name: str, type: str, /) -> None:
+        self._write("node_start", node=self._redacted.text(name), type=self._redacted.text(type))
+
+    def node_output(self, name: str, chunk: str, /) -> None:
+        self._unfinished[name] = None
+        for passage in self._redacted.chunk(name, chunk):
+            self._write_output(name, passage)
+
+    def node_complete(self, name: str, result: NodeResult, /) -> None:
+        self._finish(name)
+        result = self._redacted.result(result)
+        output, output_missing = part(result.output)
+        error, error_missing = part(result.error)
+        self._write(
+            "node_complete",
+            node=self._redacted.text(name),
+            result=_plain(replace(result, output=output, error=error)),
+            **_missing(output_missing + error_missing),
+        )
+
+    def run_complete(self, report: RunReport, /) -> None:
+        for name in list(self._unfinished):
+            self._finish(name)
+        report = self._redacted.report(report)
+        self._write(
+            "run_complete",
+            status=report.status,
+            duration_s=report.duration_s,
+            usage=report.usage,
+            cost_usd=report.cost_usd,
+            unpriced=report.unpriced,
+            nodes=list(map(_without_words, report.nodes)),
+        )
+
+    def _finish(self, name: str) -> None:
+        self._unfinished.pop(name, None)
+        for passage in self._redacted.rest(name):
+            self._write_output(name, passage)
+
+    def _write_output(self, name: str, passage: Passage) -> None:
+        text, missing_bytes = part(passage)
+        node = self._redacted.text(name)
+        self._write("node_output", node=node, kind=passage.kind, text=str(text), **_missing(missing_bytes))
+
+    def _write(self, report: str, **values: Any) -> None:
+        line = msgspec.json.encode({"schema": SCHEMA, "report": report, **values})
+        self._stream.write(line.decode() + "\n")
+        self._stream.flush()
+
+
+def _plain(result: NodeResult) -> dict[str, Any]:
+    return {**msgspec.to_builtins(result), "usage": result.usage, "cost_usd": result.cost_usd}
+
+
+def _without_words(node: NodeReport) -> dict[str, Any]:
+    return {"node": node.name, "type": node.type, "result": _plain(replace(node.result, output="", error=""))}
+
+
+def _missing(missing_bytes: int) -> dict[str, int]:
+    return {"left_out_bytes": missing_bytes} if missing_bytes else {}

@@ -1,0 +1,91 @@
+"""How much of a text a reader gets to see, and how: cut, harmless to a terminal, coloured where that is wanted.
+
+Whoever cuts must have redacted before: half a secret is none that could be found.
+"""
+
+import os
+from typing import Literal, TextIO
+
+MAX_OUTPUT_BYTES = 50 * 1024
+"""The most that a reporter shows of one thing."""
+
+Style = Literal["", "dim", "bold", "red", "green", "yellow", "cyan"]
+
+_CODES: dict[str, str] = {"dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+# What an agent prints must not move the reader's cursor, or worse: control characters are shown, not obeyed.
+_VISIBLE = {
+    **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"},
+    **dict.fromkeys(range(127, 160), "\N{REPLACEMENT CHARACTER}"),
+}
+
+
+def visible(text: str) -> str:
+    """The text with every control character but newline and tab as a mark that can be seen."""
+    return text.translate(_VISIBLE)
+
+
+def encodable(text: str) -> str:
+    """The text with a `?` for each half of a character, which no stream could take."""
+    try:
+        if not text.isascii():
+            text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="replace").decode()
+    return text
+
+
+def part(text: str, limit_bytes: int = MAX_OUTPUT_BYTES) -> tuple[str, int]:
+    """The beginning of a text, in whole characters, and how many bytes are left out."""
+    data = text.encode(errors="replace")
+    if len(data) <= limit_bytes:
+        return text, 0
+    kept = data[:limit_bytes].decode(errors="ignore")
+    return kept, len(data) - len(kept.encode())
+
+
+def cut(text: str) -> str:
+    """At most `MAX_OUTPUT_BYTES` of a text, and how much is missing."""
+    kept, missing_bytes = part(text)
+    return f"{kept}\n{left_out(missing_bytes)}" if missing_bytes else kept
+
+
+class Cutter:
+    """Cuts a text that comes in pieces as `part` cuts a whole one; `missing_bytes` is what was left out so far."""
+
+    def __init__(self) -> None:
+        self._room_bytes = MAX_OUTPUT_BYTES
+        self.missing_bytes = 0
+
+    def take(self, piece: str) -> str:
+        """What may be shown of the next piece."""
+        kept, missing_bytes = part(piece, self._room_bytes)
+        self._room_bytes = 0 if missing_bytes else self._room_bytes - len(kept.encode(errors="replace"))
+        self.missing_bytes += missing_bytes
+        return kept
+
+
+def left_out(missing_bytes: int) -> str:
+    """The words for what was cut off."""
+    return f"[… {missing_bytes} more bytes]"
+
+
+def wants_colour(stream: TextIO) -> bool:
+    """NO_COLOR and dumb terminals say no, FORCE_COLOR says yes, else a terminal decides."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def styled(text: str, style: str, *, colour: bool) -> str:
+    """The text in a colour, where there are colours."""
+    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if colour and style else text
+
+
+def duration(seconds: float) -> str:
+    """A length of time in two units at the most."""
+    if seconds < 60:
+        return f"{max(0.0, seconds):.1f}s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
