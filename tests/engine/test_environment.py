@@ -1,5 +1,8 @@
 """What an agent finds in its environment, and what it does not."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from inspan.contracts.driver import Driver
@@ -23,16 +26,17 @@ _PARENT = {
     "OPENAI_BASE_URL": "https://o",
     "CODEX_HOME": "/x",
     "CODEX_API_KEY": "sk-codex-0123456789",
+    "CODEX_ACCESS_TOKEN": "cat-0123456789",
 }
 _PLAIN = {"PATH", "LANG", "HOME", "EDITOR"}
 _SECRET = {"GITHUB_TOKEN", "DB_PASSWORD"}
 _OWN = {
     "claude": {"ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR"},
-    "codex": {"OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME", "CODEX_API_KEY"},
+    "codex": {"OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN"},
 }
 _KEYS = {
     "claude": {"ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"},
-    "codex": {"OPENAI_API_KEY", "CODEX_API_KEY"},
+    "codex": {"OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN"},
 }
 
 
@@ -41,9 +45,19 @@ def driver(request: pytest.FixtureRequest) -> Driver:
     return registry.driver(request.param)
 
 
-def _given(driver: Driver, *, clean: bool, gateway: bool, **added: str) -> dict[str, str]:
+def _given(
+    driver: Driver,
+    *,
+    clean: bool,
+    gateway: bool,
+    login: bool = False,
+    parent: dict[str, str] = _PARENT,
+    added: dict[str, str] | None = None,
+) -> dict[str, str]:
     others = registry.drivers()
-    return agent_environment(_PARENT, driver=driver, others=others, clean=clean, gateway=gateway, added=added)
+    return agent_environment(
+        parent, driver=driver, others=others, clean=clean, gateway=gateway, login=login, added=added or {}
+    )
 
 
 def test_a_run_by_hand_keeps_the_users_environment_without_other_agents(driver: Driver) -> None:
@@ -82,8 +96,34 @@ def test_what_the_run_adds_is_there_whatever_it_is_called(driver: Driver, clean:
         "OPENAI_API_KEY": "run",
         "MY_SECRET_TOKEN": "s3cr3t-value",
     }
-    given = _given(driver, clean=clean, gateway=gateway, **added)
+    given = _given(driver, clean=clean, gateway=gateway, added=added)
     assert {name: given[name] for name in added} == added
+
+
+def test_with_a_login_no_key_reaches_the_agent(driver: Driver) -> None:
+    given = _given(driver, clean=False, gateway=False, login=True)
+    assert given.keys() == (_PLAIN | _SECRET | _OWN[driver.name]) - _KEYS[driver.name]
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_key_that_the_run_adds_is_the_only_one(driver: Driver, clean: bool) -> None:
+    for name in driver.credentials:
+        given = _given(driver, clean=clean, gateway=False, added={name: "sk-added-0123456789"})
+        assert {each: given[each] for each in driver.credentials if each in given} == {name: "sk-added-0123456789"}
+
+
+def test_the_users_own_name_for_a_key_stays_beside_the_one_that_the_program_reads() -> None:
+    codex = registry.driver("codex")
+    given = _given(codex, clean=False, gateway=False, added={"CODEX_API_KEY": _PARENT["OPENAI_API_KEY"]})
+    assert (given["OPENAI_API_KEY"], given["CODEX_API_KEY"]) == (_PARENT["OPENAI_API_KEY"],) * 2
+
+
+def test_clean_leaves_no_second_name_for_the_key(driver: Driver) -> None:
+    parent = {**_PARENT, "NUMBER_2": "sk-added-0123456789", "CI": "1"}
+    name = driver.credentials[0]
+    given = _given(driver, clean=True, gateway=False, parent=parent, added={name: "sk-added-0123456789"})
+    assert given.keys() == _PLAIN | {"CI", name}
+    assert "CI" in _given(driver, clean=True, gateway=False, parent=parent, added={name: "1"})
 
 
 def test_every_secret_that_could_show_is_known(driver: Driver) -> None:
@@ -96,3 +136,14 @@ def test_every_secret_that_could_show_is_known(driver: Driver) -> None:
 def test_a_credential_is_a_secret_however_it_is_spelled(driver: Driver) -> None:
     given = {driver.credentials[0]: "plainwords"}
     assert known_secrets({}, given, credentials=driver.credentials, token="") == given
+
+
+def test_the_tokens_of_every_login_are_known_also_of_one_that_the_run_moves(driver: Driver, tmp_path: Path) -> None:
+    planted: dict[str, str] = {}
+    for number, path in enumerate((".claude/.credentials.json", ".codex/auth.json", "moved/auth.json")):
+        (tmp_path / path).parent.mkdir()
+        planted[path] = f"token-number-{number}"
+        (tmp_path / path).write_text(json.dumps({"access_token": planted[path]}))
+    parent, added = {"HOME": str(tmp_path)}, {"CODEX_HOME": str(tmp_path / "moved")}
+    known = known_secrets(parent, added, credentials=driver.credentials, token="")
+    assert sorted(known.values()) == sorted(planted.values())

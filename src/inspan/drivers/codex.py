@@ -2,13 +2,14 @@
 
 import os.path
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, cast
 
 import msgspec
 
 from inspan.contracts.dialect import NOTHING, Said
 from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Launch, Place, failure, kind_told
+from inspan.contracts.servers import veiled
 from inspan.contracts.wording import schema_words
 from inspan.protocol.commands import Command
 from inspan.protocol.events import (
@@ -36,6 +37,8 @@ from inspan.protocol.usage import Told, Usage
 from inspan.protocol.wire import UNREADABLE
 
 _TOKEN = "INSPAN_RUN_TOKEN"
+_SERVER_START_S = 10
+_LONGEST_ARGUMENT = 120_000
 
 
 # Bare numbers tell nothing: a process id or a date in a path looks like a status too.
@@ -68,6 +71,12 @@ _NO_TOOLS = (
     "-c",
     "tools.experimental_request_user_input={enabled=false}",
 )
+# What its provider refuses in a schema, and where a schema has names of the user's own.
+_NOT_TAKEN = frozenset(
+    {"allOf", "oneOf", "not", "if", "then", "else", "default"}
+    | {"dependentRequired", "dependentSchemas", "patternProperties"}
+)
+_NAMED = ("properties", "$defs", "definitions")
 # Allow rules and hooks of the user or a trusted project run commands outside of its sandbox.
 _READ_ONLY = ("-s", "read-only", "--ignore-rules", "-c", "features.hooks=false")
 
@@ -106,7 +115,7 @@ def _said_to_it(task: Task, place: Place) -> tuple[list[str], dict[str, bytes]]:
         path = f"{place.scratch}/instructions.md"
         files[path] = task.system_prompt.encode()
         argv += ["-c", f"model_instructions_file={_quoted(path)}"]
-    if task.append_system_prompt and not place.resume:
+    if task.append_system_prompt and not _appends_in_words(task, place):
         argv += ["-c", f"developer_instructions={_quoted(task.append_system_prompt)}"]
     if task.output_schema is not None and is_strict(task.output_schema):
         path = f"{place.scratch}/schema.json"
@@ -115,10 +124,15 @@ def _said_to_it(task: Task, place: Place) -> tuple[list[str], dict[str, bytes]]:
     return argv, files
 
 
+def _appends_in_words(task: Task, place: Place) -> bool:
+    """Its option holds at the start of a thread alone, and has no file."""
+    return bool(place.resume) or len(task.append_system_prompt.encode()) > _LONGEST_ARGUMENT
+
+
 def _prompt(task: Task, place: Place) -> str:
     """The prompt, and what it has no option for: new instructions in an old thread, a schema that is not strict."""
     parts = [
-        task.append_system_prompt if place.resume else "",
+        task.append_system_prompt if _appends_in_words(task, place) else "",
         task.prompt,
         schema_words(task.output_schema)
         if task.output_schema is not None and not is_strict(task.output_schema)
@@ -127,18 +141,24 @@ def _prompt(task: Task, place: Place) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def is_strict(schema: object) -> bool:
-    """Whether the provider takes this schema: it wants every object closed and every property required."""
-    if isinstance(schema, list):
-        return all(is_strict(each) for each in cast(list[object], schema))
-    if not isinstance(schema, dict):
+def is_strict(schema: dict[str, Any]) -> bool:
+    """Whether the provider takes this schema: an object, with every object in it closed and every property required."""
+    return schema.get("type") == "object" and _is_closed(schema)
+
+
+def _is_closed(part: object) -> bool:
+    if isinstance(part, list):
+        return all(_is_closed(each) for each in cast(list[object], part))
+    if not isinstance(part, dict):
         return True
-    known = cast(dict[str, Any], schema)
+    known = cast(dict[str, Any], part)
     if known.get("type") == "object" or "properties" in known:
         names = set(cast(dict[str, Any], known.get("properties", {})))
         if known.get("additionalProperties") is not False or set(known.get("required", ())) != names:
             return False
-    return all(is_strict(each) for each in known.values())
+    named = [each for key in _NAMED for each in cast(dict[str, Any], known.get(key, {})).values()]
+    rest = [value for key, value in known.items() if key not in (*_NAMED, "enum", "const")]
+    return not known.keys() & _NOT_TAKEN and all(map(_is_closed, [*named, *rest]))
 
 
 def _mode(task: Task, place: Place) -> tuple[str, ...]:
@@ -149,7 +169,7 @@ def _mode(task: Task, place: Place) -> tuple[str, ...]:
 
 
 def _untrusted(cwd: str) -> str:
-    """Servers in the settings of a trusted project are started outside of its sandbox; trust may be its parents'."""
+    """Trust taken back, the parents' too: servers in a trusted project's settings would run outside of its sandbox."""
     folders = [cwd]
     while folders[-1] != (parent := os.path.dirname(folders[-1])):
         folders.append(parent)
@@ -161,33 +181,43 @@ def _takes_no_tools(task: Task) -> bool:
 
 
 def _servers(task: Task, env: dict[str, str]) -> list[str]:
-    """Servers as its config has them; values that may be secret go by variables, which no process list shows.
-
-    A server that does not start would be left out without a word, unless it is required.
-    """
+    """Servers as its config has them; one that does not start would be left out without a word, unless required."""
     if _takes_no_tools(task):
         return []
+    hidden = veiled(task.mcp_servers)
+    env.update(hidden.variables)
     argv: list[str] = []
-    for name, server in task.mcp_servers.items():
-        may = task.mode == "exec" or any(tool.startswith(f"mcp__{name}") for tool in task.allowed_tools or ())
-        approval = "approve" if may else "prompt"
-        table = f'{_server(name, server, env)},required=true,default_tools_approval_mode="{approval}"'
+    for name, server in hidden.servers.items():
+        table = f"{_server(server)},required=true,startup_timeout_sec={_SERVER_START_S},{_grant(name, task)}"
         argv += ["-c", f"mcp_servers.{name}={{{table}}}"]
     return argv
 
 
-def _server(name: str, server: McpServer, env: dict[str, str]) -> str:
-    if server.command:
-        env.update(server.env)
-        words = ",".join(_quoted(word) for word in server.args)
-        names = ",".join(_quoted(variable) for variable in server.env)
-        return f"command={_quoted(server.command)},args=[{words}],env_vars=[{names}]"
-    headers: list[str] = []
-    for place, (header, value) in enumerate(server.headers.items()):
-        variable = f"INSPAN_MCP_{name.upper().replace('-', '_')}_{place}"
-        env[variable] = value
-        headers.append(f"{_quoted(header)}={_quoted(variable)}")
-    return f"url={_quoted(server.url)},env_http_headers={{{','.join(headers)}}}"
+def _server(server: McpServer) -> str:
+    """How one is reached. Its variables come by other names: a shell gives them theirs and becomes the server."""
+    if server.url:
+        headers = ",".join(f"{_quoted(name)}={_quoted(variable)}" for name, variable in server.headers.items())
+        return f"url={_quoted(server.url)},env_http_headers={{{headers}}}"
+    command, words = server.command, server.args
+    if server.env:
+        named = "".join(f'export {name}="${variable}"; ' for name, variable in server.env.items())
+        command, words = "/bin/sh", ("-c", f'{named}exec "$0" "$@"', server.command, *server.args)
+    return f"command={_quoted(command)},args={_listed(words)},env_vars={_listed(server.env.values())}"
+
+
+def _grant(name: str, task: Task) -> str:
+    """Which of a server's tools may be called: in `exec` all, else those allowed; the others are not offered."""
+    tools = [tool for tool in task.allowed_tools or () if tool == f"mcp__{name}" or tool.startswith(f"mcp__{name}__")]
+    if task.mode == "exec" or {f"mcp__{name}", f"mcp__{name}__*"} & set(tools):
+        return 'default_tools_approval_mode="approve"'
+    if not tools:
+        return 'default_tools_approval_mode="prompt"'
+    only = _listed(tool.removeprefix(f"mcp__{name}__") for tool in tools)
+    return f'default_tools_approval_mode="approve",enabled_tools={only}'
+
+
+def _listed(words: Iterable[str]) -> str:
+    return f"[{','.join(map(_quoted, words))}]"
 
 
 def _quoted(text: str) -> str:
@@ -203,7 +233,7 @@ def _provider(place: Place) -> tuple[str, ...]:
         f'{{name="inspan",base_url="{place.endpoint.url}/v1",env_key="{_TOKEN}",wire_api="responses",'
         "request_max_retries=0,stream_max_retries=0,stream_idle_timeout_ms=3600000}"
     )
-    return ("-c", "model_provider=inspan", "-c", f"model_providers.inspan={provider}")
+    return ("-c", 'model_provider="inspan"', "-c", f"model_providers.inspan={provider}")
 
 
 class _Change(msgspec.Struct):
@@ -218,6 +248,14 @@ class _Todo(msgspec.Struct):
 
 class _Problem(msgspec.Struct):
     message: str = ""
+
+
+class _Part(msgspec.Struct, tag_field="type", tag="text"):
+    text: str
+
+
+class _Content(msgspec.Struct):
+    content: list[_Part]
 
 
 class _Item(msgspec.Struct):
@@ -261,6 +299,7 @@ _DENIED = re.compile(
     r"error=(?P<words>patch rejected: .*|unsupported (?:custom tool )?call: (?P<tool>.*)"
     r"|approval policy is Never; .*|exec_command failed: .*Rejected.*)"
 )
+_NOT_APPROVED = "MCP tool call requires approval"
 _SERVERS_FAILED = re.compile(r"required MCP servers failed to initialize: (.*?)(?: \(code -?\d+\))?$")
 _CHANGES: dict[str, Change] = {"add": "added", "update": "modified", "delete": "deleted"}
 
@@ -276,26 +315,33 @@ def _usage(tokens: _Tokens) -> Usage:
     )
 
 
-class _Spent(msgspec.Struct):
-    thread_token_usage: _Tokens | None = None
+class _Total(msgspec.Struct):
+    total_token_usage: _Tokens | None = None
+
+
+class _Counted(msgspec.Struct):
+    type: str = ""
+    info: _Total | None = None
 
 
 class _Line(msgspec.Struct):
-    type: str = ""
-    payload: _Spent | None = None
+    payload: _Counted | None = None
 
 
 def told_in(rollout: bytes) -> Told | None:
-    """A thread's tokens so far, from the last record of them in the end of its rollout file."""
+    """The tokens that a thread counts on from, by the last count in the end of its rollout file.
+
+    Not by the records of single calls: those of a turn that broke off are left out of later counts.
+    """
     for line in reversed(rollout.splitlines()):
-        if b'"token_usage_record"' not in line:
+        if b'"token_count"' not in line:
             continue
         try:
-            spent = msgspec.json.decode(line, type=_Line).payload
+            counted = msgspec.json.decode(line, type=_Line).payload
         except UNREADABLE:
             continue
-        if spent and spent.thread_token_usage:
-            return Told(usage=_usage(spent.thread_token_usage))
+        if counted and counted.type == "token_count" and counted.info and counted.info.total_token_usage:
+            return Told(usage=_usage(counted.info.total_token_usage))
     return None
 
 
@@ -336,12 +382,19 @@ def _tool_started(item: _Item) -> list[Event]:
 def _tool_ended(item: _Item) -> list[Event]:
     if item.status == "failed":
         words = item.error.message if item.error else _result(item) or item.message
-        return [ToolFailed(id=item.id, name=_tool_name(item), output=words, denied="requires approval" in words)]
+        return [ToolFailed(id=item.id, name=_tool_name(item), output=words, denied=words.startswith(_NOT_APPROVED))]
     return [ToolCompleted(id=item.id, name=_tool_name(item), output=_result(item) or item.message)]
 
 
 def _result(item: _Item) -> str:
-    return msgspec.json.encode(item.result).decode() if item.result is not None else ""
+    """What a tool gave back: its texts, or whatever else it is as JSON."""
+    if item.result is None:
+        return ""
+    try:
+        parts = msgspec.convert(item.result, _Content).content
+    except msgspec.ValidationError:
+        return msgspec.json.encode(item.result).decode()
+    return "\n".join(part.text for part in parts)
 
 
 def _planned(item: _Item) -> list[Event]:
@@ -384,6 +437,7 @@ class CodexDialect:
 
     def __init__(self, task: Task, told: Told) -> None:
         self._denials = 0
+        self._servers_failed = False
         self._handlers: dict[str, Callable[[_Frame], list[Event] | None]] = {
             "thread.started": lambda frame: [ThreadStarted(session_id=frame.thread_id, model=task.model)],
             "turn.started": lambda frame: [TurnStarted()],
@@ -417,13 +471,21 @@ class CodexDialect:
             self._denials += 1
             name = denied["tool"] or ("apply_patch" if denied["words"].startswith("patch") else "shell")
             return Said([ToolFailed(id=f"denied-{self._denials}", name=name, output=denied["words"], denied=True)])
-        if failed := _SERVERS_FAILED.search(text):
-            name, _, words = failed[1].partition(": ")
-            return Said([McpServerFailed(name=name, message=words)])
+        failed = _SERVERS_FAILED.search(text)
+        if failed and not self._servers_failed:  # It says so twice.
+            self._servers_failed = True
+            return Said(_without_servers(failed[1]))
         return NOTHING
 
     def send(self, command: Command) -> Said:
         return NOTHING
+
+
+def _without_servers(words: str) -> list[Event]:
+    """A required server is missing: the program leaves before its first turn."""
+    name, _, problem = words.partition(": ")
+    message = f"the server of tools {name} could not be started: {problem}"
+    return [McpServerFailed(name=name, message=problem), TurnFailed(failure="environment", message=message)]
 
 
 def _item(frame: _Frame, end: Literal[0, 1]) -> list[Event] | None:
@@ -456,7 +518,7 @@ DRIVER = Driver(
     config_variable="CODEX_HOME",
     state_paths=("~/.codex",),
     login_paths=("~/.codex/auth.json",),
-    credentials=("CODEX_API_KEY", "OPENAI_API_KEY"),
+    credentials=("CODEX_API_KEY", "OPENAI_API_KEY", "CODEX_ACCESS_TOKEN"),
     # The program itself does not look at this one.
     key_aliases=("OPENAI_API_KEY",),
     variables=("CODEX_", "OPENAI_"),
@@ -481,6 +543,7 @@ DRIVER = Driver(
         mcp=("stdio", "http"),
         grants=("Read", "Grep", "Glob", "mcp__"),
         notes={
+            "review": "Servers of tools in your own settings are started; those that you have approved can be called.",
             "allowed_tools": "It has no list of tools: use mode review, which its sandbox holds to reading.",
             "complete": "Without tools, unless some are allowed: then it reads by its shell, in a read-only sandbox.",
             "mcp": "A server that was asked for and does not start ends the run.",

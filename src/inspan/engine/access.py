@@ -1,17 +1,22 @@
-"""How a run gets at its model: a key from a variable, file, command or keyring, or the user's login in its place."""
+"""How a run gets at its model: by a gateway of ours, a key from some place, or the user's login where it lies."""
 
 import os
-from collections.abc import Callable, Mapping
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, cast
 
 import msgspec
 
 from inspan.contracts.driver import Driver
-from inspan.errors import BadInput, CredentialsMissing, KeyUnusable
+from inspan.errors import BadInput, CredentialsMissing
 from inspan.protocol.task import Task
+from inspan.protocol.wire import UNREADABLE
+from inspan.redaction import secrets_in
 
-_COMMAND_S = 30.0
-_LARGEST_KEY_BYTES = 64 * 1024
+from .keys import LIMIT_S, at_home, exposed, fetch
+
+_LARGEST_LOGIN_BYTES = 1024 * 1024
+# A value so long that it looks made by a machine is a token, whatever it is called.
+_TOKEN_CHARACTERS = 32
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,41 +28,51 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["gateway", "key", "login", "none"]
     words: str
     variables: Mapping[str, str] = {}
+    warnings: tuple[str, ...] = ()
 
 
-def access(task: Task, driver: Driver, env: Mapping[str, str]) -> Access:
-    """The one that a run of this task would use; raises `CredentialsMissing` or `KeyUnusable` with the next step."""
-    if task.login and task.key_from:
-        raise BadInput("login", True, "a key is given too.", next_step="Use --login or --key-from, not both.")
+def access(task: Task, driver: Driver, env: Mapping[str, str], *, limit_s: float = LIMIT_S) -> Access:
+    """The one that a run of this task would use; raises `BadInput` for two at once, `CredentialsMissing` for none.
+
+    A command or keyring that should give the key has `limit_s` for it.
+    """
+    _refuse_two_ways(task, driver)
+    own = {**env, **task.env}
     if task.login:
-        return _login(task, driver)
+        return _login(task, driver, own)
     if task.model_from:
         return Access(kind="gateway", words=f"model from {task.model_from}")
     if task.key_from:
-        return _key(task.key_from, driver, env)
-    path = login_file(driver) if task.profile == "user" else ""
-    for name in driver.credentials:
-        key = task.env.get(name) or env.get(name)
-        if key and name not in driver.key_aliases:
-            return Access(kind="key", words=f"key in {name}")
-        if key and not path:
-            return Access(kind="key", words=f"key in {name}", variables={driver.credentials[0]: key})
-    if path:
-        return Access(kind="login", words=f"login in {path}")
-    if task.profile == "clean":
-        raise CredentialsMissing(
-            f"The profile clean does not use your login, and none of {', '.join(driver.credentials)} is set.",
-            next_step=f"Set one of them, name a key with --key-from, or use --profile user ({driver.login_hint}).",
-        )
-    return Access(kind="none", words="no key and no login found")
+        return _key(task.key_from, driver, env, limit_s)
+    return _found(task, driver, own)
 
 
-def login_file(driver: Driver) -> str:
-    """Where the user's login of this agent lies, in the user's own words; empty without one."""
-    return next((path for path in driver.login_paths if os.path.exists(os.path.expanduser(path))), "")
+def login_secrets(drivers: Iterable[Driver], env: Mapping[str, str]) -> dict[str, str]:
+    """The tokens in the login files of these agents, by name: any agent of this user could read and print them."""
+    return {
+        f"{driver.name}.{name}": token
+        for driver in drivers
+        for path in _login_paths(driver, env)
+        for name, token in _tokens(at_home(path, env)).items()
+    }
 
 
-def _login(task: Task, driver: Driver) -> Access:
+def _refuse_two_ways(task: Task, driver: Driver) -> None:
+    field = "login" if task.login else "key_from" if task.key_from else ""
+    if not field:
+        return
+    flag = f"--{field.replace('_', '-')}"
+    value = True if task.login else task.key_from.partition(":")[0] + ":…"
+    if task.login and task.key_from:
+        raise BadInput(field, value, "a key is given too.", next_step="Use --login or --key-from, not both.")
+    if task.model_from:
+        raise BadInput(field, value, "the model is scripted.", next_step=f"Use {flag} or --model-from, not both.")
+    if named := [name for name in driver.credentials if name in task.env]:
+        step = f"Use {flag} or --env {named[0]}=…, not both."
+        raise BadInput(field, value, f"a key is given too, in {named[0]}.", next_step=step)
+
+
+def _login(task: Task, driver: Driver, env: Mapping[str, str]) -> Access:
     if driver.capabilities.login == "no":
         raise BadInput("login", True, f"{driver.title} has no login.", next_step="Leave --login out.")
     if task.profile == "clean":
@@ -65,111 +80,101 @@ def _login(task: Task, driver: Driver) -> Access:
             "login",
             True,
             "a login is used where it lies and never copied, and the profile clean does not look there.",
-            next_step="Use --profile user with it.",
+            next_step="Use --profile user with it, or a key in place of the login.",
         )
-    if task.model_from:
-        raise BadInput("login", True, "the model is scripted.", next_step="Use --login or --model-from, not both.")
-    path = login_file(driver)
-    if not path:
-        looked = ", ".join(driver.login_paths)
-        raise CredentialsMissing(f"No login of {driver.title} in {looked}.", next_step=driver.login_hint)
-    return Access(kind="login", words=f"login in {path}")
-
-
-def _key(key_from: str, driver: Driver, env: Mapping[str, str]) -> Access:
-    kind, _, rest = key_from.partition(":")
-    source = _SOURCES.get(kind)
-    if source is None or not rest:
-        known = ", ".join(f"{name}:…" for name in _SOURCES)
-        raise BadInput("key_from", key_from, "no such place for a key.", next_step=f"Use one of {known}.")
-    if not driver.credentials:
-        raise BadInput("key_from", key_from, f"{driver.title} takes no key.", next_step="Leave --key-from out.")
-    key = source(rest, env).strip()
-    if not key or len(key.encode()) > _LARGEST_KEY_BYTES or not key.isprintable():
-        problem = "gave nothing" if not key else "gave no key: one line of printable text is expected"
-        raise KeyUnusable(f"key_from {key_from!r} {problem}.", next_step="Check what it prints or holds.")
-    return Access(kind="key", words=f"key from {kind} {rest}", variables={driver.credentials[0]: key})
-
-
-def _from_variable(name: str, env: Mapping[str, str]) -> str:
-    if not env.get(name):
-        raise KeyUnusable(f"The variable {name} is not set.", next_step="Set it, or change key_from.")
-    return env[name]
-
-
-def _from_file(path: str, env: Mapping[str, str]) -> str:
-    path = os.path.expanduser(path)
-    try:
-        # Never waits: a pipe that nobody writes into is no key file.
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(fd, "rb") as file:
-            return file.read(_LARGEST_KEY_BYTES + 1).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise KeyUnusable(f"The key file {path} cannot be read: {reason}.", next_step="Check the path.") from error
-
-
-def _from_command(command: str, env: Mapping[str, str]) -> str:
-    # Start-up time: few runs ask a command.
-    import signal
-    import subprocess
-
-    process = subprocess.Popen(
-        command,
-        shell=True,
-        env=dict(env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
+    path = _login_file(driver, env)
+    if path:
+        return _by_login(path, env)
+    looked = list(_login_paths(driver, env))
+    broken = any(os.path.lexists(at_home(each, env)) for each in looked)
+    came_back = "there is a file without a token that can be read" if broken else "there is no such file"
+    raise CredentialsMissing(
+        f"No login of {driver.title} in {', '.join(looked)}: {came_back}.",
+        next_step=f"Log in first: {driver.login_hint}.",
+        tried=f"looking for a login in {', '.join(looked)}",
+        came_back=came_back,
     )
+
+
+def _key(key_from: str, driver: Driver, env: Mapping[str, str], limit_s: float) -> Access:
+    if not driver.credentials:
+        raise BadInput("key_from", "", f"{driver.title} takes no key.", next_step="Leave --key-from out.")
+    key = fetch(key_from, env, limit_s=limit_s)
+    source = key_from.removeprefix("env:").strip()
+    own = source in driver.credentials and source not in driver.key_aliases
+    variables = {source if own else driver.credentials[0]: key.value}
+    return Access(kind="key", words=f"key from the {key.place}", variables=variables, warnings=key.warnings)
+
+
+def _found(task: Task, driver: Driver, env: Mapping[str, str]) -> Access:
+    """What the agent itself would find in this environment; keys win over logins, as they do for the agents."""
+    path = _login_file(driver, env) if task.profile == "user" else ""
+    for name in driver.credentials:
+        if env.get(name) and name not in driver.key_aliases:
+            return Access(kind="key", words=f"key in {name}")
+        if env.get(name) and not path:
+            return Access(kind="key", words=f"key in {name}", variables={driver.credentials[0]: env[name]})
+    if path:
+        return _by_login(path, env)
+    if task.profile == "clean":
+        names = ", ".join(driver.credentials)
+        raise CredentialsMissing(
+            f"The profile clean does not use your login, and none of {names} is set.",
+            next_step=f"Set one of them, name a key with --key-from, or use --profile user ({driver.login_hint}).",
+            tried=f"looking for {names}",
+            came_back="none of them is set",
+        )
+    return Access(kind="none", words="no key and no login found")
+
+
+def _by_login(path: str, env: Mapping[str, str]) -> Access:
     try:
-        output, errors = process.communicate(timeout=_COMMAND_S)
-    except subprocess.TimeoutExpired as error:
-        raise KeyUnusable(
-            f"The key command {command!r} gave nothing within {_COMMAND_S:g} s.",
-            next_step="Run it by hand: it may be waiting for an answer.",
-        ) from error
+        mode = os.stat(at_home(path, env)).st_mode
+    except OSError:  # Its agent is just replacing it.
+        mode = 0
+    return Access(kind="login", words=f"login in {path}", warnings=exposed(path, mode))
+
+
+def _login_file(driver: Driver, env: Mapping[str, str]) -> str:
+    """Where the user's login of this agent lies, in the user's own words; empty without one."""
+    return next((path for path in _login_paths(driver, env) if _tokens(at_home(path, env))), "")
+
+
+def _login_paths(driver: Driver, env: Mapping[str, str]) -> Iterator[str]:
+    """Where a login would lie: with the agent's settings, which the user may have put elsewhere by its variable."""
+    moved = env.get(driver.config_variable, "")
+    for path in driver.login_paths:
+        for root in driver.state_paths if moved else ():
+            if path.startswith(f"{root}/"):
+                path = os.path.join(moved, os.path.relpath(path, root))
+        yield path
+
+
+def _tokens(path: str) -> dict[str, str]:
+    """The strings in a login file that are secret by their name or look made by a machine, by their place in it."""
+    try:
+        # Never waits, and reads nothing from what is no file.
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return {}
+    try:
+        return dict(_strings(msgspec.json.decode(os.read(fd, _LARGEST_LOGIN_BYTES)), ()))
+    except (OSError, *UNREADABLE):
+        return {}
     finally:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)  # With everything that it left running.
-        except ProcessLookupError:
-            pass
-        process.wait()
-    if process.returncode:
-        words = errors.decode(errors="replace").strip()[-300:]
-        raise KeyUnusable(
-            f"The key command {command!r} ended with exit code {process.returncode}: {words or 'it said nothing'}.",
-            next_step="Run it by hand.",
-        )
-    return output.decode(errors="replace")
+        os.close(fd)
 
 
-def _from_keyring(name: str, env: Mapping[str, str]) -> str:
-    service, slash, user = name.rpartition("/")
-    if not slash or not service or not user:
-        raise BadInput("key_from", f"keyring:{name}", "no SERVICE/USER.", next_step="For example keyring:inspan/me.")
-    try:
-        import keyring  # An extra.
-    except ImportError as error:
-        raise KeyUnusable(
-            "The keyring package is not installed.", next_step="Install inspan with its extra `keyring`."
-        ) from error
-    try:
-        found = keyring.get_password(service, user)
-    except Exception as error:  # A backend may raise anything: no D-Bus, locked, no backend at all.
-        step = "Unlock it, or use another place."
-        raise KeyUnusable(f"The keyring cannot be asked: {error}.", next_step=step) from error
-    if not found:
-        raise KeyUnusable(
-            f"The keyring has no password of {user} for {service}.", next_step=f"`keyring set {service} {user}`."
-        )
-    return found
+def _strings(value: object, place: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for name, inner in cast(dict[str, object], value).items():
+            yield from _strings(inner, (*place, name))
+    elif isinstance(value, list):
+        for index, inner in enumerate(cast(list[object], value)):
+            yield from _strings(inner, (*place, str(index)))
+    elif isinstance(value, str) and _is_token(place[-1] if place else "", value):
+        yield ".".join(place), value
 
 
-_SOURCES: dict[str, Callable[[str, Mapping[str, str]], str]] = {
-    "env": _from_variable,
-    "file": _from_file,
-    "cmd": _from_command,
-    "keyring": _from_keyring,
-}
+def _is_token(name: str, value: str) -> bool:
+    return bool(secrets_in({name: value}) or (len(value) >= _TOKEN_CHARACTERS and secrets_in({"KEY": value})))

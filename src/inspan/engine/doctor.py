@@ -6,18 +6,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from inspan.config import places
 from inspan.contracts.driver import Driver
 from inspan.contracts.sandbox import Box
-from inspan.errors import InspanError
+from inspan.errors import BadConfig, InspanError
+from inspan.protocol.task import Task
 from inspan.sandboxes import containment
 from inspan.sandboxes.programs import bwrap, find
 from inspan.stores.paths import cache_home, private_folder, runtime_home, state_home
 
-from . import registry
+from . import disk, registry
+from .access import access
+from .configured import Configured, configured
 from .program import locate
 
 State = Literal["ok", "warning", "problem"]
 _NO_CONTAINMENT = "a reaper process stands in for a pid namespace"
+_HELPERS = {
+    "git": "what a run has changed, and the demo's diff",
+    "bwrap": "containment and sandbox",
+    "tmux": "agents in a terminal",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +40,15 @@ class Finding:
 
 
 def examine(env: Mapping[str, str] = os.environ) -> list[Finding]:
-    """Looks at Python, folders, helper programs, containment, the sandbox and every agent."""
+    """Looks at Python, folders, disk, configuration, helper programs, containment, the sandbox and every agent."""
+    state = _folder("state", state_home(env))
     return [
         Finding(subject="python", state="ok", detail=f"{sys.version.split()[0]} at {sys.executable}"),
-        *(_folder(name, path) for name, path in (("state", state_home(env)), ("sockets", runtime_home(env)))),
-        *(_helper(name, use) for name, use in (("git", "the demo's diff"), ("bwrap", "containment and sandbox"))),
+        state,
+        *([_disk(state_home(env))] if state.state == "ok" else []),
+        _folder("sockets", runtime_home(env)),
+        _config(env),
+        *(_helper(name, use) for name, use in _HELPERS.items()),
         _containment(env),
         _sandbox(env),
         *(_agent(driver, env) for driver in registry.drivers()),
@@ -53,23 +66,23 @@ def has_agent(findings: list[Finding]) -> bool:
     return any(each.state != "problem" for each in findings if each.subject in agents)
 
 
-def login_of(driver: Driver, env: Mapping[str, str] = os.environ) -> str:
-    """Which key or login a run in the profile `user` would find, by name; an empty string for none."""
-    for name in driver.credentials:
-        if env.get(name):
-            return f"key in {name}"
-    for path in driver.login_paths:
-        if os.path.exists(os.path.expanduser(path)):
-            return f"login in {path}"
-    return ""
-
-
 def _folder(name: str, path: str) -> Finding:
     try:
         private_folder(path)
     except InspanError as error:
         return Finding(subject=f"folder {name}", state="problem", detail=error.message, next_step=error.next_step)
     return Finding(subject=f"folder {name}", state="ok", detail=path)
+
+
+def _disk(path: str) -> Finding:
+    found = disk.look(path)
+    detail = f"{found.free_bytes / 1e9:.1f} GB free on {found.kind}"
+    step = "Make room, or point XDG_STATE_HOME at a folder on a local disk."
+    if found.problem:
+        return Finding(subject="disk", state="problem", detail=f"{found.problem} ({detail})", next_step=step)
+    if found.doubt:
+        return Finding(subject="disk", state="warning", detail=f"{found.doubt} ({detail})", next_step=step)
+    return Finding(subject="disk", state="ok", detail=detail)
 
 
 def _helper(name: str, use: str) -> Finding:
@@ -99,21 +112,53 @@ def _sandbox(env: Mapping[str, str]) -> Finding:
     return Finding(subject="sandbox bwrap", state="ok", detail=f"works, with {bwrap()}")
 
 
+def _config(env: Mapping[str, str]) -> Finding:
+    try:
+        _task(registry.built_in(), env)
+    except BadConfig as error:
+        return Finding(subject="config", state="problem", detail=error.message, next_step=error.next_step)
+    used = [layer.path for layer in places.files(_here(), env) if places.exists(layer.path)]
+    return Finding(subject="config", state="ok", detail=", ".join([*used, *places.variables(env)]) or "none")
+
+
+def _task(driver: Driver, env: Mapping[str, str]) -> Configured:
+    """A task for this agent as it would be run from here, with all that the configuration adds to it."""
+    return configured(Task(prompt="doctor", cwd=_here(), agent=driver.name), env=env)
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # The folder is gone; there can be no project in it.
+        return "/"
+
+
 def _agent(driver: Driver, env: Mapping[str, str]) -> Finding:
     subject = f"agent {driver.name}"
     try:
-        program = locate(driver, env)
+        given = _task(driver, env)
+    except BadConfig:
+        given = Configured(task=Task(prompt="doctor", cwd=_here(), agent=driver.name), env=env)
+    try:
+        program = locate(driver, given.env)
     except InspanError as error:
         return Finding(subject=subject, state="problem", detail=error.message, next_step=error.next_step)
     detail = f"{driver.title} {program.version} at {program.path} ({program.source})"
     if driver.built_in:
         return Finding(subject=subject, state="ok", detail=f"{detail}; needs --model-from")
-    login = login_of(driver, env)
-    if login:
-        return Finding(subject=subject, state="ok", detail=f"{detail}; {login}")
-    return Finding(
-        subject=subject,
-        state="warning",
-        detail=f"{detail}; no key and no login found",
-        next_step=driver.login_hint,
-    )
+    return _way_in(subject, detail, driver, given)
+
+
+def _way_in(subject: str, detail: str, driver: Driver, given: Configured) -> Finding:
+    """The key or login that a run would use, asked for as a run would; it is named and never shown."""
+    try:
+        way = access(given.task, driver, given.env)
+    except InspanError as error:
+        detail = f"{detail}; {error.message}"
+        return Finding(subject=subject, state="problem", detail=detail, next_step=error.next_step)
+    detail = f"{detail}; {way.words}"
+    if way.kind == "none":
+        return Finding(subject=subject, state="warning", detail=detail, next_step=driver.login_hint)
+    if way.warnings:
+        return Finding(subject=subject, state="warning", detail=detail, next_step=" ".join(way.warnings))
+    return Finding(subject=subject, state="ok", detail=detail)

@@ -6,7 +6,11 @@ from inspan.contracts.driver import Driver
 from inspan.protocol.task import McpServer
 from inspan.redaction import secrets_in
 
+from . import registry
+from .access import login_secrets
+
 _OWN_SECRETS = "RUN_TOKEN"
+_SHORTEST_KEY = 8
 
 
 def agent_environment(
@@ -21,17 +25,19 @@ def agent_environment(
 ) -> dict[str, str]:
     """What the agent gets. Behind a gateway it holds none of the provider's keys; `clean` leaves out every secret.
 
-    With a `login` it holds no key either: a key would win over it.
+    With a `login` it holds no key either, for a key would win over it; a key that is added stands alone.
     """
     foreign = tuple(prefix for other in others if other.name != driver.name for prefix in other.variables)
     own = driver.variables if clean or gateway else ()
     kept = {name: value for name, value in parent.items() if not name.startswith((*foreign, *own))}
     if not gateway:
         kept |= {name: parent[name] for name in driver.credentials if name in parent}
+    keys = {added[name] for name in driver.credentials if name in added}
     if clean:
         secret = secrets_in(kept).keys() - ({} if gateway else set(driver.credentials))
+        secret |= {name for name, value in kept.items() if value in keys and len(value) >= _SHORTEST_KEY}
         kept = {name: value for name, value in kept.items() if name not in secret}
-    for name in (*driver.markers, *(driver.credentials if login else ())):
+    for name in (*driver.markers, *_replaced(driver, kept, keys=keys, login=login)):
         kept.pop(name, None)
     return kept | dict(added)
 
@@ -44,13 +50,30 @@ def known_secrets(
     token: str,
     servers: Iterable[McpServer] = (),
 ) -> dict[str, str]:
-    """Every secret that could appear in this run's output, by name; one that the run replaces is still a secret."""
+    """Every secret that could appear in this run's output, by name; one that the run replaces is still a secret.
+
+    The tokens of the user's logins are among them: whatever the run itself uses, its agent could read and print them.
+    """
     found = {_OWN_SECRETS: token} if token else {}
-    for env in (parent, added, *_given_to(servers)):
-        keys = {name: env[name] for name in credentials if len(env.get(name, "")) >= 8}
-        for name, value in {**secrets_in(env), **keys}.items():
+    logins = [login_secrets(registry.drivers(), env) for env in (parent, {**parent, **added})]
+    given = [_secrets_of(env, credentials) for env in (parent, added, *_given_to(servers))]
+    for secrets in (*logins, *given):
+        for name, value in secrets.items():
             found[name if found.get(name, value) == value else f"{name}.added"] = value
     return found
+
+
+def _secrets_of(env: Mapping[str, str], credentials: Sequence[str]) -> dict[str, str]:
+    keys = {name: env[name] for name in credentials if len(env.get(name, "")) >= _SHORTEST_KEY}
+    return {**secrets_in(env), **keys}
+
+
+def _replaced(driver: Driver, kept: Mapping[str, str], *, keys: set[str], login: bool) -> Iterator[str]:
+    """The key variables that may not reach the agent: beside a login or another key, one of them might win."""
+    for name in driver.credentials:
+        same = name in driver.key_aliases and kept.get(name) in keys
+        if login or (keys and not same):
+            yield name
 
 
 def _given_to(servers: Iterable[McpServer]) -> Iterator[Mapping[str, str]]:

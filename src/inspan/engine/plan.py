@@ -5,6 +5,7 @@ import socket
 import time
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 import msgspec
 
@@ -12,6 +13,7 @@ from inspan import __version__
 from inspan.contracts.driver import Driver, Endpoint, Launch, Place
 from inspan.contracts.sandbox import Box
 from inspan.contracts.wording import worded
+from inspan.errors import StateUnusable
 from inspan.protocol.events import RunStarted
 from inspan.protocol.task import Task
 from inspan.protocol.usage import Told
@@ -195,9 +197,9 @@ def _plan(
     task, driver, folder = choice.task, choice.driver, ground.folder
     place = _place(choice, ground, taken, listener)
     launch = driver.channels[0].launch(worded(task, driver.capabilities, texts=choice.texts), place)
-    added = _added(choice, ground, launch, place)
+    added = _added(choice, ground, launch, place, env)
     token = place.endpoint.token if place.endpoint else ""
-    argv = _held(choice, ground, place, launch.argv, task_files=added["TASK_FOLDER"])
+    argv = _held(choice, ground, place, launch.argv, added)
     environment = agent_environment(
         env,
         driver=driver,
@@ -251,7 +253,7 @@ def _place(choice: Choice, ground: _Ground, taken: Taken, listener: socket.socke
     )
 
 
-def _added(choice: Choice, ground: _Ground, launch: Launch, place: Place) -> dict[str, str]:
+def _added(choice: Choice, ground: _Ground, launch: Launch, place: Place, env: Mapping[str, str]) -> dict[str, str]:
     task, driver = choice.task, choice.driver
     for path, content in launch.files.items():
         write_bytes(path, content)
@@ -264,8 +266,9 @@ def _added(choice: Choice, ground: _Ground, launch: Launch, place: Place) -> dic
         "INSPAN_AGENT_NAME": driver.name,
         "INSPAN_WORKTREE_PATH": task.cwd,
     }
-    if place.config and driver.config_variable:
-        added[driver.config_variable] = place.config
+    # Settings that the user keeps elsewhere are the user's all the same.
+    if driver.config_variable and (config := place.config or env.get(driver.config_variable)):
+        added[driver.config_variable] = config
     if place.endpoint:
         added["BASE_URL"] = place.endpoint.url
     if task.model:
@@ -277,12 +280,14 @@ def _added(choice: Choice, ground: _Ground, launch: Launch, place: Place) -> dic
     return {**added, **launch.env, **choice.access.variables, **task.env}
 
 
-def _held(choice: Choice, ground: _Ground, place: Place, argv: tuple[str, ...], *, task_files: str) -> tuple[str, ...]:
+def _held(
+    choice: Choice, ground: _Ground, place: Place, argv: tuple[str, ...], added: Mapping[str, str]
+) -> tuple[str, ...]:
     """The command line inside what holds it: the box that was chosen, or containment alone."""
     if not choice.sandbox.boundary:
         return choice.containment.wrap(argv, Box(cwd=choice.task.cwd, root=choice.root))
     # Beside its config lies the session's record, which decides where its next run works: not for the agent to write.
-    kept = (place.config, _home_of(place.config)) if place.config else tuple(_own_state(choice.driver))
+    kept = (place.config, _home_of(place.config)) if place.config else _own_state(choice.driver, added)
     box = Box(
         cwd=choice.task.cwd,
         read_only=choice.task.mode != "exec",
@@ -290,10 +295,10 @@ def _held(choice: Choice, ground: _Ground, place: Place, argv: tuple[str, ...], 
             *(path for path in kept if os.path.exists(path)),
             *(choice.task.extra_dirs if choice.task.mode == "exec" else ()),
             ground.folder.agent,
-            task_files,
+            added["TASK_FOLDER"],
         ),
         hidden=(ground.state, private_folder(runtime_home())),  # Made now: what is not there yet cannot be hidden.
-        readable=_beside(choice.program.path),
+        readable=(*_beside(choice.program.path), *(choice.task.extra_dirs if choice.task.mode != "exec" else ())),
         root=choice.root,
     )
     return choice.sandbox.wrap(argv, box)
@@ -304,8 +309,11 @@ def _home_of(config: str) -> str:
     return os.path.join(os.path.dirname(config), "home")
 
 
-def _own_state(driver: Driver) -> Iterator[str]:
+def _own_state(driver: Driver, added: Mapping[str, str]) -> Iterator[str]:
     """Where the agent keeps its sessions and settings; its folder is made, as the agent itself would at first use."""
+    if named := added.get(driver.config_variable):
+        yield named
+        return
     for path in map(os.path.expanduser, driver.state_paths):
         if not os.path.splitext(path)[1]:
             private_folder(path)
@@ -348,8 +356,8 @@ def _erase(state: str, folder: RunFolder, session: str) -> None:
 
     unmark_active(state, folder.run_id)
     shutil.rmtree(folder.path, ignore_errors=True)
-    if session:
-        release(state, session, folder.run_id)
+    with suppress(StateUnusable):  # What keeps a run from starting may keep it from this, too, and is told already.
+        release(state, session or folder.run_id, folder.run_id)
 
 
 def _new_session_id() -> str:

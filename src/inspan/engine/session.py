@@ -32,10 +32,12 @@ from .sweep import sweep
 from .verdict import Facts, judge
 
 if TYPE_CHECKING:
+    from .changes import Changes
     from .telling import Teller, Telling
 
 _READ_BYTES = 256 * 1024
 _DRAIN_S = 2.0
+_HURRIED_S = 3.0
 
 
 class Session:
@@ -67,6 +69,7 @@ class Session:
         self._dialect = driver.channels[0].dialect(plan.task, plan.told)
         self._clock = Clock(plan.task.limits, end=self.end)
         self._model = ModelEndpoint(plan, listener, record=self._record, end=self.end)
+        self._changes = _changes(plan)
         self._lines = Lines()
         self._stderr_lines = Lines()
         self._wish: tuple[Reason, str] | None = None
@@ -127,8 +130,11 @@ class Session:
         return f"{self._driver.title} takes no such command in this mode"
 
     async def _live(self) -> None:
-        await self._model.open()
         self._clock.arm()
+        if self._changes:
+            self._changes.begin()
+            await self._changes.ready()  # Until then the agent's first call waits: it can change nothing before.
+        await self._model.open()
         self._record(self._dialect.open().events)
         await asyncio.wait({self._exited, self._wished}, return_when=asyncio.FIRST_COMPLETED)
         await self._bring_down()
@@ -243,6 +249,9 @@ class Session:
                 file.close()
             except OSError as error:
                 self._break(error)
+        if self._changes and not self._broken:
+            limit_s = _HURRIED_S if self._wish else None
+            self._record(await self._changes.finish(self.summary.files, limit_s=limit_s))
         for name in self._plan.litter:
             try:
                 os.rmdir(os.path.join(self._plan.task.cwd, name))
@@ -289,6 +298,14 @@ class Session:
 def _set(future: "asyncio.Future[None]") -> None:
     if not future.done():
         future.set_result(None)
+
+
+def _changes(plan: Plan) -> "Changes | None":
+    if plan.task.mode == "complete":
+        return None
+    from .changes import Changes  # Start-up time: an answer changes no files.
+
+    return Changes(plan.folder, cwd=plan.task.cwd, mode=plan.task.mode, hidden=(plan.state,))
 
 
 def _telling(function: "Teller", complain: Callable[[str], None]) -> "Telling":

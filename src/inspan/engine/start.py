@@ -3,6 +3,7 @@
 import marshal
 import os
 import sys
+from collections.abc import Mapping
 
 import msgspec
 
@@ -23,7 +24,8 @@ def start(prepared: Prepared) -> None:
         os.set_inheritable(fd, True)
     script = os.path.join(os.path.dirname(__file__), "boot.py")
     try:
-        _spawn([sys.executable, "-I", "-S", script, str(given)], os.path.join(plan.folder, "supervisor.log"))
+        argv = [sys.executable, "-I", "-S", script, str(given)]
+        _spawn(argv, _without_secrets(plan.secrets), os.path.join(plan.folder, "supervisor.log"))
     except OSError as error:
         # Start-up time: only a failure needs the log here.
         from inspan.stores.log import RunLog
@@ -57,7 +59,13 @@ def _blob(prepared: Prepared) -> dict[str, object]:
     }
 
 
-def _spawn(argv: list[str], log: str) -> None:
+def _without_secrets(secrets: Mapping[str, str]) -> dict[str, str]:
+    """Our environment for a process that needs none of its secrets: anybody with our user's powers can read it there."""
+    values = set(secrets.values())
+    return {name: value for name, value in os.environ.items() if value not in values}
+
+
+def _spawn(argv: list[str], env: Mapping[str, str], log: str) -> None:
     """Starts a process in a session of its own that keeps nothing of ours but the descriptors it is meant to have."""
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     actions = [
@@ -65,4 +73,4 @@ def _spawn(argv: list[str], log: str) -> None:
         (os.POSIX_SPAWN_OPEN, 1, log, append, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    os.posix_spawn(argv[0], argv, os.environ, file_actions=actions, setsid=True, setsigdef=DEFAULTS)
+    os.posix_spawn(argv[0], argv, env, file_actions=actions, setsid=True, setsigdef=DEFAULTS)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from inspan.protocol.task import Task
-from inspan.sandboxes.programs import find
+from inspan.sandboxes.programs import bwrap, find
 
 from .checks import check
 from .choice import choose
@@ -32,8 +32,9 @@ def validate(task: Task, *, env: Mapping[str, str] = os.environ) -> Environment:
     task, _ = with_session(task, env)
     check(task)
     choice = choose(task, env)
-    helpers = {name: find(name, path=env.get("PATH", "")) for name in ("git", "bwrap")}
+    helpers = {"git": find("git", path=env.get("PATH", "")), "bwrap": bwrap()}
     warnings = [f"{name} was not found." for name, path in helpers.items() if not path]
+    warnings += choice.access.warnings
     if choice.access.kind == "none":
         warnings.append(f"No key and no login was found: {choice.driver.login_hint}.")
     return Environment(

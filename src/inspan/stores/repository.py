@@ -1,0 +1,170 @@
+"""Finding somebody's git repository by looking at files alone, and a git directory of our own over its work tree.
+
+Ours has no hooks, no filters and no remotes, and the repository's configuration is not in force in it: all of these can
+make git run programs, and whoever writes to a work tree can often write to its `.git` too.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from .git import Git, write
+
+_POINTER_BYTES = 4096
+_POINTER = b"gitdir: "
+# What decides how a file becomes an object, and which files are looked at; none of it names a program.
+CARRIED = (
+    "attributesfile",
+    "autocrlf",
+    "checkstat",
+    "eol",
+    "excludesfile",
+    "filemode",
+    "ignorecase",
+    "precomposeunicode",
+    "sparsecheckout",
+    "sparsecheckoutcone",
+    "symlinks",
+    "trustctime",
+)
+_FIXED = {
+    "bare": "false",
+    "compression": "1",
+    "looseCompression": "0",
+    "fsmonitor": "false",
+    "fsync": "none",
+    "hooksPath": "/dev/null",
+    "protectHFS": "false",
+    "protectNTFS": "false",
+    "quotePath": "false",
+    "safecrlf": "false",
+    "splitIndex": "false",
+    "untrackedCache": "false",
+}
+_OBJECT_FORMAT = "extensions.objectformat"
+_GLOB_CHARACTERS = "\\*?[ "
+
+
+class Repository(msgspec.Struct, frozen=True, kw_only=True):
+    """A work tree and where its git data lies: `common` is `git_dir`, but for a linked worktree."""
+
+    top: str
+    git_dir: str
+    common: str
+
+
+def find_repository(folder: str) -> Repository | None:
+    """The repository whose work tree holds this folder; no program is run, nothing is followed that is not a file."""
+    top = folder
+    while True:
+        git_dir = _git_dir(os.path.join(top, ".git"))
+        if git_dir:
+            return Repository(top=top, git_dir=git_dir, common=_common(git_dir))
+        parent = os.path.dirname(top)
+        if parent == top:
+            return None
+        top = parent
+
+
+def make_own(git: Git, repository: Repository, *, settings: Mapping[str, str], hidden: Sequence[str]) -> None:
+    """Fills our git directory: the repository's objects to read from, a copy of its index, its lists of ignored files.
+
+    `settings` are what the repository's own git would use; `hidden` are folders that are never looked into.
+    """
+    path = git.git_dir
+    write(os.path.join(path, "config"), _config(settings))
+    write(os.path.join(path, "HEAD"), b"ref: refs/heads/none\n")
+    write(os.path.join(path, "objects/info/alternates"), _quoted(os.path.join(repository.common, "objects")) + b"\n")
+    copy(os.path.join(repository.common, "info/attributes"), os.path.join(path, "info/attributes"))
+    copy(os.path.join(repository.git_dir, "info/sparse-checkout"), os.path.join(path, "info/sparse-checkout"))
+    ignored = _content(os.path.join(repository.common, "info/exclude"))
+    write(os.path.join(path, "info/exclude"), ignored + b"\n" + _ignoring(repository.top, hidden))
+    copy(os.path.join(repository.git_dir, "index"), git.file("index"))
+    for name in _shared_indexes(repository.git_dir):
+        copy(os.path.join(repository.git_dir, name), os.path.join(path, name))
+
+
+def make_folders(git: Git) -> None:
+    """The folders of our git directory."""
+    for name in ("", "info", "objects", "objects/info", "objects/pack", "refs", git.desk):
+        os.makedirs(os.path.join(git.git_dir, name), mode=0o700, exist_ok=True)
+
+
+def copy(source: str, target: str) -> None:
+    """Copies a file, if it is one, with its time: by that git knows which entries of an index it must not trust."""
+    if not os.path.isfile(source):
+        return
+    with open(source, "rb") as read, open(target, "wb") as written:
+        found = os.fstat(read.fileno())
+        left = found.st_size
+        while left and (sent := os.sendfile(written.fileno(), read.fileno(), None, left)):
+            left -= sent
+    os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+def _git_dir(path: str) -> str:
+    if os.path.isfile(path):
+        pointer = _content(path, limit_bytes=_POINTER_BYTES)
+        if not pointer.startswith(_POINTER):
+            return ""
+        target = os.fsdecode(pointer.removeprefix(_POINTER).rstrip(b"\r\n"))
+        path = os.path.normpath(os.path.join(os.path.dirname(path), target))
+    whole = os.path.lexists(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(_common(path), "objects"))
+    return path if whole else ""
+
+
+def _common(git_dir: str) -> str:
+    target = _content(os.path.join(git_dir, "commondir"), limit_bytes=_POINTER_BYTES).rstrip(b"\r\n")
+    return os.path.normpath(os.path.join(git_dir, os.fsdecode(target))) if target else git_dir
+
+
+def _content(path: str, *, limit_bytes: int = -1) -> bytes:
+    """What is in a file; nothing, where there is none or it is no file: reading from a pipe could wait for ever."""
+    try:
+        if not os.path.isfile(path):
+            return b""
+        with open(path, "rb") as file:
+            return file.read(limit_bytes)
+    except OSError:
+        return b""
+
+
+def _shared_indexes(git_dir: str) -> list[str]:
+    try:
+        return [name for name in os.listdir(git_dir) if name.startswith("sharedindex.")]
+    except OSError:
+        return []
+
+
+def _config(settings: Mapping[str, str]) -> bytes:
+    carried = {name: settings[f"core.{name}"] for name in CARRIED if f"core.{name}" in settings}
+    object_format = settings.get(_OBJECT_FORMAT, "")
+    lines = ["[core]", f"\trepositoryformatversion = {1 if object_format else 0}"]
+    lines += [f"\t{name} = {_setting(value)}" for name, value in {**carried, **_FIXED}.items()]
+    if object_format:
+        lines += ["[extensions]", f"\tobjectFormat = {_setting(object_format)}"]
+    return ("\n".join(lines) + "\n").encode(errors="surrogateescape")
+
+
+def _setting(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _quoted(path: str) -> bytes:
+    """A line of an alternates file, in the one spelling that takes any name."""
+    escaped = "".join(f"\\{ord(character):03o}" if character in '"\\\n' else character for character in path)
+    return os.fsencode(f'"{escaped}"')
+
+
+def _ignoring(top: str, hidden: Sequence[str]) -> bytes:
+    """Patterns for the folders below `top` that are not looked into."""
+    real_top = os.path.realpath(top)
+    inside = [os.path.relpath(os.path.realpath(path), real_top) for path in hidden]
+    lines = [f"/{_literal(path)}/\n" for path in inside if path.partition("/")[0] not in (".", "..")]
+    return os.fsencode("".join(lines))
+
+
+def _literal(path: str) -> str:
+    return "".join(f"\\{character}" if character in _GLOB_CHARACTERS else character for character in path)
