@@ -5,6 +5,7 @@ import sys
 from bench.stage.place import inspan, place
 from bench.stage.processes import costs, least_cpu_s
 from bench.stage.rows import Row, at_most
+from inspan.protocol.usage import Usage
 from inspan.stores import index
 
 _STARTED_AT = 1_790_000_000.0
@@ -14,7 +15,7 @@ def measure(*, quick: bool = False) -> list[Row]:
     """CPU of `inspan ps` and `inspan ps -a`; the index is filled by the function that fills it in real life."""
     rounds, runs = (3, 10_000) if quick else (10, 10_000)
     with place() as here:
-        index.put(here.state, [_row(number) for number in range(runs)])
+        index.put(here.state, [_entry(number) for number in range(runs)])
         commands = {
             "imports": [sys.executable, "-c", "import sqlite3, msgspec"],
             "living": inspan("ps"),
@@ -31,9 +32,9 @@ def measure(*, quick: bool = False) -> list[Row]:
     ]
 
 
-def _row(number: int) -> index.Row:
+def _entry(number: int) -> index.Entry:
     run_id = f"20261115-{number // 1000:06d}{number % 1000:03d}-1234"
-    return index.Row(
+    row = index.Row(
         run_id=run_id,
         project="shop-0a1b2c3d",
         task="default",
@@ -47,3 +48,5 @@ def _row(number: int) -> index.Row:
         cost_usd=0.0123,
         session_id="db51c5be-d9b0-4e99-82fb-5c8fd3b71892",
     )
+    usage = Usage(input=1_000, output=1_000 + number, cache_read=9_500, cache_write=500, reasoning=200)
+    return index.Entry(row=row, model="claude-opus-5-5", usage=usage)

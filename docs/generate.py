@@ -12,12 +12,14 @@ from typing import Any, cast, get_args
 import click
 import msgspec
 
+from inspan.api.failures import failure_class
 from inspan.cli.exit_codes import of_run
 from inspan.cli.start import inspan
 from inspan.config.keys import ANY, Leaf, Table, leaves, spelled, tree
 from inspan.config.variables import name_of
 from inspan.contracts.driver import Capabilities
 from inspan.engine.registry import drivers
+from inspan.errors import AgentFailed, InspanError
 from inspan.protocol.events import Event, RunEnded
 from inspan.protocol.outcome import REASONS, outcome_of
 
@@ -36,6 +38,25 @@ The keys of `config.toml`, `inspan.toml` and `inspan.local.toml`. How the layers
 marked with **trust** are taken from a project only if you trust it; values marked with **hidden** are never shown.
 """
 
+_ERRORS_HEAD = """# Errors
+
+Written by `docs/generate.py` from `src/inspan/errors.py` and `src/inspan/api/failures.py`; change those, then run the
+script.
+
+All errors are in `inspan.errors`, in one tree. Each has a `code` that stays the same, a `message`, a `next_step`, and
+`retry_helps`, which says whether trying again without changing anything can help. `tried` is what was being done and
+`came_back` what answered, where the sentence alone does not hold them.
+
+There are two kinds of bad news. **inspan cannot do its work**, or was asked for something that cannot be: that is
+raised, before a run exists. **The agent failed**: that is the outcome of a run and is never raised by running it.
+`Result.errors` holds it as a value of the branch `AgentFailed`, and `Result.check()` raises it.
+"""
+
+_ERROR_ATTRIBUTES = (
+    "`reason`: the reason of the run, from the table above; `run_id`: the run;",
+    "`RateLimitError.resets_at`: seconds since 1970, or `None` where the provider did not say;",
+    "`ToolPermissionError.denied`: the calls that were denied, each with `id`, `name`, `input` and `message`.",
+)
 
 _CAPABILITIES = {
     "presets_session_id": "a session's id is known before it starts",
@@ -72,6 +93,7 @@ def pages() -> dict[Path, str]:
     codes = DOCS / "reference" / "exit-codes.md"
     return {
         cli: _CLI_HEAD + "".join(_command_pages()),
+        DOCS / "reference" / "errors.md": _ERRORS_HEAD + _error_tables(),
         DOCS / "reference" / "configuration.md": _CONFIG_HEAD + "".join(_key_tables()),
         capabilities: _filled(capabilities, "capabilities", _capability_table),
         events: _filled(events, "events", _event_table),
@@ -157,6 +179,32 @@ def _reason_table() -> str:
         outcome = outcome_of(reason)
         rows.append(f"| `{reason}` | {outcome} | {of_run(RunEnded(outcome=outcome, reason=reason))} |")
     return "\n".join(rows)
+
+
+def _error_tables() -> str:
+    rows = ["\n## Classes\n", "| class | is a | code | retry helps | when |", "|---|---|---|---|---|"]
+    for error in _below_error(InspanError):
+        parent = f"`{error.__base__.__name__}`" if error.__base__ not in (None, Exception) else ""
+        words = " ".join((error.__doc__ or "").split("\n\n")[0].split())
+        rows.append(f"| `{error.__name__}` | {parent} | `{error.code}` | {_yes(error.retry_helps)} | {words} |")
+    rows += ["\n## By reason of a run\n", "| reason | outcome | class | retry helps |", "|---|---|---|---|"]
+    for reason in REASONS:
+        error = failure_class(reason)
+        told = "(none)" if reason == "done" else f"`{error.__name__}`"
+        retry = "" if reason == "done" else _yes(error.retry_helps)
+        rows.append(f"| `{reason}` | {outcome_of(reason)} | {told} | {retry} |")
+    attributes = "".join(f"\n- {line}" for line in _ERROR_ATTRIBUTES)
+    return "\n".join(rows) + f"\n\nBeside the fields of every error, an `{AgentFailed.__name__}` has:\n{attributes}\n"
+
+
+def _below_error(error: type[InspanError]) -> Iterator[type[InspanError]]:
+    yield error
+    for each in error.__subclasses__():
+        yield from _below_error(each)
+
+
+def _yes(claim: bool) -> str:
+    return "yes" if claim else "no"
 
 
 def _filled(path: Path, name: str, table: Callable[[], str]) -> str:

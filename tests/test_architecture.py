@@ -24,16 +24,20 @@ ALLOWED: dict[str, set[str]] = {
     "framing": _TERMS,
     "redaction": _TERMS,
     "folds": _TERMS,
+    "reporters": _TERMS | {"redaction", "folds"},
     "dialects": _TERMS | {"framing"},
     "drivers": _TERMS | {"framing", "dialects"},
     "transports": _TERMS | {"framing", "redaction"},
     "sandboxes": _TERMS,
+    "config": _TERMS,
     "gateway": _TERMS | {"framing", "redaction"},
     "stores": _TERMS | {"framing", "redaction"},
     "engine": _TERMS
-    | {"framing", "redaction", "folds", "dialects", "drivers", "transports", "sandboxes", "gateway", "stores"},
-    "cli": _TERMS | {"engine", "folds", "stores"},
-    "testing": _TERMS | {"engine", "folds", "stores"},
+    | {"framing", "redaction", "folds", "dialects", "drivers", "transports", "sandboxes", "gateway", "stores"}
+    | {"config", "reporters"},
+    "api": _TERMS | {"engine", "folds", "stores", "reporters", "config"},
+    "cli": _TERMS | {"engine", "folds", "stores", "config", "reporters"},
+    "testing": _TERMS | {"engine", "folds", "stores", "reporters"},
 }
 PURE = {"protocol", "contracts", "framing", "redaction", "folds", "dialects", "drivers"}
 _IO_MODULES = {"asyncio", "anyio", "socket", "subprocess", "select", "shutil", "sqlite3", "http"}
@@ -133,7 +137,29 @@ def test_exactly_one_driver_is_the_default() -> None:
 
 
 def test_the_public_names_are_exactly_these() -> None:
-    assert sorted(inspan.__all__) == ["Event", "InspanError", "Limits", "RunEnded", "Task", "Usage", "run"]
+    assert sorted(inspan.__all__) == [
+        "AgentSession",
+        "BASE_ALLOWED_TOOLS",
+        "CompletionClient",
+        "Event",
+        "InspanError",
+        "Limits",
+        "McpServer",
+        "Reporter",
+        "Result",
+        "Run",
+        "RunEnded",
+        "Runner",
+        "Task",
+        "Usage",
+        "find_run",
+        "follow",
+        "run",
+        "run_sync",
+        "runner",
+        "start",
+        "validate_environment",
+    ]
     assert all(getattr(inspan, name) is not None for name in inspan.__all__)
 
 

@@ -32,7 +32,7 @@ def test_the_answer_goes_to_stdout_and_progress_to_stderr(house: House) -> None:
     assert first.startswith(f"▶ scripted {run.events[0]['agent_version']} · {run.run_id} · contained by ")
     assert re.fullmatch(r"✔ completed in \d+\.\ds", outcome)
     assert files == f"  files changed: {house.work / 'new.txt'}"
-    assert spent == "  tokens: 200 in, 60 cached, 14 out · cost: not reported"
+    assert spent == "  tokens: 200 in, 40 cache read, 20 cache write, 14 out (6 reasoning) · cost: not reported"
 
 
 @pytest.mark.parametrize("agent", ["claude", "codex"])

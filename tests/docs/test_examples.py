@@ -1,5 +1,8 @@
 """What the pages show is what happens: their files are written, their commands typed, their output compared."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,29 @@ def test_the_examples_of_a_page_do_what_it_says(house: House, page: Path) -> Non
         else:
             printed = terminal.type(step.command)
             assert agrees(step.expected, printed), f"$ {step.command}\n{printed}"
+
+
+def test_the_python_of_the_pages_passes_a_strict_type_check(tmp_path: Path) -> None:
+    written = [path for page in STORIES for path in _write_python(page, tmp_path / shown(page).replace("/", "-"))]
+    assert len(written) > 5
+    rules = {"typeCheckingMode": "strict", "pythonVersion": "3.11"}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(rules))
+    done = subprocess.run(
+        [sys.executable, "-m", "pyright", "--project", str(tmp_path), "--pythonpath", sys.executable],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 errors" in done.stdout
+
+
+def _write_python(page: Path, folder: Path) -> list[Path]:
+    found = [step for step in steps(page) if isinstance(step, WriteFile) and step.name.endswith(".py")]
+    folder.mkdir()
+    for step in found:
+        (folder / step.name).write_text(step.text)
+    return [folder / step.name for step in found]
 
 
 def test_the_first_page_and_every_guide_have_examples() -> None:

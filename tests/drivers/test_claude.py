@@ -1,28 +1,35 @@
 """Claude Code 2.1.325, as recorded."""
 
+import json
+from typing import Any
+
 import pytest
 
 from inspan.contracts.driver import kind_told
 from inspan.drivers.claude import DRIVER
 from inspan.folds.summary import summarize
 from inspan.protocol.events import (
+    AnswerGiven,
     CommandExecuted,
     ErrorReported,
     FileChanged,
+    McpServerFailed,
     TextDelta,
     TextSaid,
     ThreadStarted,
+    ToolCompleted,
     ToolFailed,
     ToolStarted,
     TurnCompleted,
     TurnFailed,
     Unrecognized,
 )
-from inspan.protocol.task import Task
+from inspan.protocol.task import McpServer, Task
 from inspan.protocol.usage import Told, Usage
 
 from .frames import events_of, kinds_of, names
 
+Json = dict[str, Any]
 FAILURES = {
     "e401-noretry": ("authentication", 401),
     "noauth": ("authentication", None),
@@ -35,6 +42,7 @@ FAILURES = {
     "err-noretry-hang": ("network", None),
     "err-garbage": ("invalid_response", None),
     "maxturns": ("max_turns", None),
+    "schema-bad-forever": ("unfit_answer", None),
 }
 # Frames that tell nothing of the work; they are kept, and shown as what they are.
 KNOWN_UNKNOWN = {
@@ -117,7 +125,7 @@ def test_every_recorded_frame_is_understood_or_known_to_say_nothing(name: str) -
 
 
 @pytest.mark.parametrize(
-    "frame", [b"not json", b"[]", b'{"type":"dream"}', b'{"type":"system","subtype":"dream"}', b'{"type":5}', b"\xff"]
+    "frame", [b"not json", b"{}", b'{"type":"dream"}', b'{"type":"system","subtype":"dream"}', b'{"type":5}', b"\xff"]
 )
 def test_an_unknown_frame_is_kept_as_it_came(frame: bytes) -> None:
     (event,) = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told()).receive(frame).events
@@ -142,3 +150,80 @@ def test_a_command_that_the_system_refuses_is_not_called_denied() -> None:
     ).events
     assert [event.denied for event in events if isinstance(event, ToolFailed)] == [False]
     assert [event.exit_code for event in events if isinstance(event, CommandExecuted)] == [1]
+
+
+@pytest.mark.parametrize(
+    "words", ["Access has been denied: ask for permission to use it", "the deployment\nneeds approval"]
+)
+def test_a_server_that_speaks_of_permissions_is_not_called_denied(words: str) -> None:
+    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told())
+    use: Json = {"type": "tool_use", "id": "t1", "name": "mcp__srv__deploy", "input": {}}
+    result: Json = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": words}
+    for kind, block in (("assistant", use), ("user", result)):
+        frame = {"type": kind, "message": {"model": "m", "content": [block]}}
+        events = dialect.receive(json.dumps(frame).encode()).events
+    assert events == [ToolFailed(id="t1", name="mcp__srv__deploy", output=words)]
+
+
+def test_calls_of_tools_that_were_taken_away_are_denied_calls_too() -> None:
+    denied = summarize(events_of(DRIVER, "review-other-tools")).denials
+    assert [(call.name, call.message.split(".")[0].rpartition(": ")[2]) for call in denied] == [
+        ("Read", "Permission to use Read has been denied because Claude Code is running in don't ask mode"),
+        ("Grep", "Permission to use Grep has been denied because Claude Code is running in don't ask mode"),
+        ("Glob", "Permission to use Glob has been denied because Claude Code is running in don't ask mode"),
+        ("Edit", "Edit"),
+        ("Write", "Write"),
+        ("Task", "Task"),
+        ("Read", "Permission to use Read has been denied because Claude Code is running in don't ask mode"),
+    ]
+    assert denied[3].input == {"file_path": "/WORK/a", "old_string": "x", "new_string": "y"}
+
+
+@pytest.mark.parametrize(("name", "answer"), [("schema-good", '{"n":1}'), ("schema-bad-once", '{"n":2}')])
+def test_an_answer_that_fits_is_given_as_json(name: str, answer: str) -> None:
+    events = events_of(DRIVER, name, output_schema={})
+    assert [event for event in events if isinstance(event, AnswerGiven)] == [AnswerGiven(text=answer)]
+    assert summarize(events).answer == answer
+
+
+def test_without_the_tool_for_answers_the_answer_is_what_was_said() -> None:
+    events = events_of(DRIVER, "schema-never", output_schema={})
+    assert [event for event in events if isinstance(event, AnswerGiven)] == []
+    assert summarize(events).answer == "just text"
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "failed"),
+    [
+        ("mcp", ("srv",), []),
+        ("mcp-failed", ("srv",), [McpServerFailed(name="srv", message="failed")]),
+        ("mcp-pending", ("srv",), [McpServerFailed(name="srv", message="pending")]),
+        ("mcp-failed", (), [McpServerFailed(name="srv", message="failed")]),
+        ("mcp-pending", (), []),
+        (
+            "text-sj",
+            ("srv",),
+            [McpServerFailed(name="srv", message="dropped: its settings were not understood")],
+        ),
+    ],
+)
+def test_a_server_that_was_asked_for_and_is_not_there_is_missed(
+    name: str, asked: tuple[str, ...], failed: list[McpServerFailed]
+) -> None:
+    servers = {each: McpServer(command="x") for each in asked}
+    events = events_of(DRIVER, name, mcp_servers=servers)
+    assert [event for event in events if isinstance(event, McpServerFailed)] == failed
+
+
+def test_a_tool_of_a_server_gives_its_text() -> None:
+    events = events_of(DRIVER, "mcp")
+    assert [(event.name, event.output.split()[0]) for event in events if isinstance(event, ToolCompleted)] == [
+        ("mcp__srv__echo", "echo:hi")
+    ]
+    assert [(event.name, event.denied) for event in events if isinstance(event, ToolFailed)] == [
+        ("mcp__srv__boom", True)
+    ]
+
+
+def test_hooks_of_the_user_come_before_the_thread_and_tell_nothing() -> None:
+    assert kinds_of(DRIVER, "hooks").startswith("ThreadStarted TurnStarted ")

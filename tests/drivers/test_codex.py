@@ -4,13 +4,16 @@ import pytest
 
 from inspan.contracts.driver import kind_told
 from inspan.drivers.codex import DRIVER
+from inspan.folds.summary import summarize
 from inspan.protocol.events import (
     CommandExecuted,
     FileChanged,
+    McpServerFailed,
     ReasoningSaid,
     TextSaid,
     ThreadStarted,
     ToolCompleted,
+    ToolFailed,
     ToolStarted,
     TurnCompleted,
     TurnFailed,
@@ -98,3 +101,79 @@ def test_an_unknown_frame_is_kept_as_it_came(frame: bytes) -> None:
 def test_a_number_in_a_path_is_no_status(number: int) -> None:
     warning = f"WARNING: proceeding (codex_home: /state/sessions/20261115-103557{number}-{number}/config) {number}"
     assert kind_told(DRIVER.failures, warning) is None
+
+
+def test_a_tool_of_a_server_gives_its_text_and_fails_with_its_own_words() -> None:
+    events = events_of(DRIVER, "mcp")
+    assert [event for event in events if isinstance(event, ToolCompleted)] == [
+        ToolCompleted(id="item_0", name="cal.add", output="5")
+    ]
+    assert [event for event in events if isinstance(event, ToolFailed)] == [
+        ToolFailed(id="item_2", name="cal.fail", output="bad thing"),
+        ToolFailed(
+            id="item_3",
+            name="cal.boom",
+            output="tool call error: tool call failed for `cal/boom`\n\nCaused by:\n    Mcp error: -32000: rpc boom",
+        ),
+    ]
+
+
+def test_tools_of_a_server_that_nobody_allowed_are_denied() -> None:
+    assert summarize(events_of(DRIVER, "mcp-review")).denied == ["cal.add", "cal.fail", "cal.boom"]
+
+
+def test_waiting_for_other_agents_is_a_tool_call() -> None:
+    assert kinds_of(DRIVER, "subagents") == (
+        "ThreadStarted TurnStarted ToolStarted ToolCompleted TextSaid TurnCompleted"
+    )
+
+
+_ROUTER = "2026-11-15T11:32:42.969638Z ERROR codex_core::tools::router: error="
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("patch rejected: writing is blocked by read-only sandbox; rejected by user approval settings", "apply_patch"),
+        ("patch rejected: writing outside of the project; rejected by user approval settings", "apply_patch"),
+        ("unsupported call: exec_command", "exec_command"),
+        ("unsupported custom tool call: apply_patch", "apply_patch"),
+        ("approval policy is Never; reject command — you cannot ask for escalated permissions", "shell"),
+        ('exec_command failed: CreateProcess { message: "Rejected(\\"policy forbids `touch`\\")" }', "shell"),
+    ],
+)
+def test_what_only_its_stderr_tells_of_denials_is_told(words: str, name: str) -> None:
+    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told())
+    told = [event for _ in range(2) for event in dialect.overhear(f"{_ROUTER}{words}".encode()).events]
+    assert told == [
+        ToolFailed(id="denied-1", name=name, output=words, denied=True),
+        ToolFailed(id="denied-2", name=name, output=words, denied=True),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "WARNING: proceeding, even though we could not create PATH aliases",
+        f"{_ROUTER}exec_command failed: No such file or directory",
+        "Reading prompt from stdin...",
+        "\udcff",
+    ],
+)
+def test_other_lines_of_its_stderr_tell_nothing(line: str) -> None:
+    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told())
+    assert list(dialect.overhear(line.encode(errors="surrogateescape")).events) == []
+
+
+def test_a_server_that_is_needed_and_does_not_start_fails_the_run_once() -> None:
+    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told())
+    words = "required MCP servers failed to initialize: cal: No such file or directory (os error 2)"
+    lines = [f"… ERROR codex_core::session: Failed to create session: {words}", f"Error: {words} (code -32603)"]
+    assert [event for line in lines for event in dialect.overhear(line.encode()).events] == [
+        McpServerFailed(name="cal", message="No such file or directory (os error 2)"),
+        TurnFailed(
+            failure="environment",
+            message="the server of tools cal could not be started: No such file or directory (os error 2)",
+        ),
+    ]

@@ -3,45 +3,26 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
 import inspan
-from inspan import Event, Limits, RunEnded, Task
+from inspan import Event, Limits, Result, RunEnded, Usage
 from inspan.protocol.events import EndingBegan, ErrorReported, RunStarted, TextSaid
 from inspan.stores import index
-from inspan.stores.log import read_log
+from tests.api.stage import Stage, descriptors, set_stage
 from tests.engine.puppet import Fake, marked, puppet
 from tests.house import processes_of, until
 
 _STAYS = "begin()\nsay('here')\nwhile True: time.sleep(86400)"
 
 
-class Stage:
-    """Where in-process runs happen: their state folder and the task that is changed for each."""
-
-    def __init__(self, root: Path) -> None:
-        self.state = root / "state" / "inspan"
-        self.task = Task(prompt="do it", cwd=str(root / "work"), agent="codex")
-
-    def folders(self) -> list[Path]:
-        return sorted(self.state.glob("projects/*/*/runs/*"))
-
-    def events(self) -> list[Event]:
-        (folder,) = self.folders()
-        return [record.event for record in read_log(str(folder / "events.jsonl"))]
-
-
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    (tmp_path / "work").mkdir()
-    for name in ("STATE", "CACHE", "DATA"):
-        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    return Stage(tmp_path)
+    return set_stage(tmp_path, monkeypatch)
 
 
 @pytest.fixture(params=["bwrap", "unshare", "reaper"])
@@ -50,7 +31,7 @@ def contained(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture
-def play(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def play(stage: Stage, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     def chosen(acts: str) -> None:
         for name, value in puppet(fake, acts).items():
             monkeypatch.setenv(name, value)
@@ -58,21 +39,17 @@ def play(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return chosen
 
 
-def _descriptors() -> list[str]:
-    return sorted(os.listdir("/proc/self/fd"))
-
-
 @pytest.mark.usefixtures("contained")
 def test_a_run_gives_its_last_event_and_leaves_nothing_behind(
     stage: Stage, play: Callable[[str], None], tmp_path: Path
 ) -> None:
     play("begin(); say('hello'); finish()")
-    before, heard = _descriptors(), list[Event]()
-    ended = asyncio.run(inspan.run(stage.task, on_event=heard.append))
-    assert (ended.outcome, ended.reason, ended.exit_code) == ("completed", "done", 0)
+    before, heard = descriptors(), list[Event]()
+    result = asyncio.run(inspan.run(stage.task, on_event=heard.append))
+    assert (result.outcome, result.reason, result.exit_code, result.message) == ("completed", "done", 0, "hello")
     assert stage.events() == heard
-    assert heard[-1] == ended
-    assert _descriptors() == before
+    _assert_told_by(result, heard[-1])
+    assert descriptors() == before
     assert marked(str(tmp_path / "puppet")) == []
     assert [row.outcome for row in index.newest(str(stage.state))] == ["completed"]
     assert list(stage.state.glob("active/*")) == []
@@ -83,13 +60,11 @@ def test_cancelling_the_call_ends_the_run_and_then_the_call(
     stage: Stage, play: Callable[[str], None], tmp_path: Path
 ) -> None:
     play(_STAYS)
-    before = _descriptors()
+    before = descriptors()
 
     async def scene() -> None:
         said = asyncio.Event()
-        running = asyncio.create_task(
-            inspan.run(stage.task, on_event=lambda event: said.set() if isinstance(event, TextSaid) else None)
-        )
+        running = asyncio.create_task(inspan.run(stage.task, on_event=_when_it_speaks(said)))
         await asyncio.wait_for(said.wait(), 60)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -100,7 +75,7 @@ def test_cancelling_the_call_ends_the_run_and_then_the_call(
     last = stage.events()[-1]
     assert isinstance(last, RunEnded)
     assert (last.outcome, last.reason) == ("cancelled", "interrupted")
-    assert _descriptors() == before
+    assert descriptors() == before
 
 
 def test_a_timeout_of_the_calling_program_ends_the_run(stage: Stage, play: Callable[[str], None]) -> None:
@@ -122,9 +97,7 @@ def test_a_program_that_cancels_twice_leaves_no_agent_and_an_ended_log(
 
     async def scene() -> None:
         said = asyncio.Event()
-        running = asyncio.create_task(
-            inspan.run(stage.task, on_event=lambda event: said.set() if isinstance(event, TextSaid) else None)
-        )
+        running = asyncio.create_task(inspan.run(stage.task, on_event=_when_it_speaks(said)))
         await asyncio.wait_for(said.wait(), 60)
         running.cancel()
         await asyncio.sleep(0)
@@ -142,46 +115,53 @@ def test_a_program_that_cancels_twice_leaves_no_agent_and_an_ended_log(
 def test_a_callback_that_raises_costs_no_run(
     stage: Stage, play: Callable[[str], None], error: Exception, moment: type[Event]
 ) -> None:
-    play("begin(); say('hello'); finish()")
+    play("begin(); say('hello')\nwhile not os.path.exists('go'): time.sleep(0.01)\nfinish()")
     heard: list[Event] = []
+    problems: list[dict[str, object]] = []
+    # It is the complaint in the log that lets the agent go on, where one can still be written.
+    go = TextSaid if moment is RunEnded else ErrorReported
 
     def hear(event: Event) -> None:
         heard.append(event)
+        if isinstance(event, go):
+            (stage.work / "go").touch()
         if isinstance(event, moment):
             raise error
 
-    ended = asyncio.run(inspan.run(stage.task, on_event=hear))
+    async def scene() -> Result:
+        asyncio.get_running_loop().set_exception_handler(lambda _, problem: problems.append(problem))
+        return await inspan.run(stage.task, on_event=hear)
+
+    result = asyncio.run(scene())
     events = stage.events()
-    assert (ended.outcome, ended.reason) == ("completed", "done")
-    assert events[-1] == ended
-    assert [event for event in events if isinstance(event, RunEnded)] == [ended]
-    assert isinstance(heard[-1], moment), "it is not called again"
+    assert (result.outcome, result.reason) == ("completed", "done")
+    _assert_told_by(result, events[-1])
+    assert [type(event) for event in events].count(RunEnded) == 1
+    assert heard == events, "it goes on being called"
     complaints = [event.message for event in events if isinstance(event, ErrorReported)]
-    expected = [] if moment is RunEnded else [f"the event callback raised {error!r} and is not called again"]
+    expected = [] if moment is RunEnded else [f"the event callback raised {error!r}; it goes on being called"]
     assert complaints == expected
+    assert problems == [{"message": "inspan: the event callback raised", "exception": error}]
 
 
 def test_runs_at_once_in_one_loop_do_not_mix(stage: Stage, play: Callable[[str], None]) -> None:
     play("begin()\nfor number in range(50): say(f'{prompt} {number}')\nfinish()")
 
-    async def scene() -> list[RunEnded]:
+    async def scene() -> list[Result]:
         tasks = [msgspec.structs.replace(stage.task, prompt=f"run {number}") for number in range(4)]
         return await asyncio.gather(*(inspan.run(task) for task in tasks))
 
-    ended = asyncio.run(scene())
-    assert [each.outcome for each in ended] == ["completed"] * 4
-    said = [
-        [record.event.text for record in read_log(str(folder / "events.jsonl")) if isinstance(record.event, TextSaid)]
-        for folder in stage.folders()
-    ]
+    results = asyncio.run(scene())
+    assert [each.outcome for each in results] == ["completed"] * 4
+    said = [[event.text for event in stage.events(folder) if isinstance(event, TextSaid)] for folder in stage.folders()]
     assert sorted(said) == [[f"run {run} {number}" for number in range(50)] for run in range(4)]
 
 
 def test_limits_hold_without_a_supervisor(stage: Stage, play: Callable[[str], None], tmp_path: Path) -> None:
     play(_STAYS)
     limits = Limits(timeout_s=1.0)
-    ended = asyncio.run(inspan.run(msgspec.structs.replace(stage.task, limits=limits)))
-    assert (ended.outcome, ended.reason) == ("timed_out", "run_timeout")
+    result = asyncio.run(inspan.run(msgspec.structs.replace(stage.task, limits=limits)))
+    assert (result.outcome, result.reason) == ("timed_out", "run_timeout")
     assert [event.reason for event in stage.events() if isinstance(event, EndingBegan)] == ["run_timeout"]
     assert marked(str(tmp_path / "puppet")) == []
 
@@ -209,10 +189,10 @@ def test_the_agent_dies_with_the_program_that_runs_it(
 
 def test_what_cannot_be_started_raises_and_leaves_no_descriptor(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INSPAN_CODEX_BIN", "/no/such/program")
-    before = _descriptors()
+    before = descriptors()
     with pytest.raises(inspan.InspanError):
         asyncio.run(inspan.run(stage.task))
-    assert _descriptors() == before
+    assert descriptors() == before
     assert stage.folders() == []
 
 
@@ -222,9 +202,37 @@ def test_a_wrapper_that_cannot_be_started_is_an_outcome(
     play("begin(); finish()")
     monkeypatch.setenv("INSPAN_CONTAINMENT", "unshare")
     monkeypatch.setattr("inspan.sandboxes.containment.find", "/no/such/{}".format)
-    before = _descriptors()
-    ended = asyncio.run(inspan.run(stage.task))
-    assert (ended.outcome, ended.reason) == ("failed", "environment")
-    assert "cannot be started: No such file or directory" in ended.message
-    assert stage.events()[-1] == ended
-    assert _descriptors() == before
+    before, heard = descriptors(), list[Event]()
+    result = asyncio.run(inspan.run(stage.task, on_event=heard.append))
+    assert (result.outcome, result.reason) == ("failed", "environment")
+    assert "cannot be started: No such file or directory" in result.error
+    _assert_told_by(result, stage.events()[-1])
+    assert heard == stage.events()
+    assert descriptors() == before
+
+
+def _assert_told_by(result: Result, last: Event) -> None:
+    """The result is what the last event of the log says."""
+    assert isinstance(last, RunEnded)
+    assert (result.outcome, result.reason, result.error, result.next_step, result.exit_code) == (
+        last.outcome,
+        last.reason,
+        last.message,
+        last.next,
+        last.exit_code,
+    )
+    assert (result.duration_s, result.session_id, result.tokens, result.model_calls, list(result.files_changed)) == (
+        last.duration_s,
+        last.session_id,
+        last.usage or Usage(),
+        last.model_calls,
+        last.files_changed,
+    )
+
+
+def _when_it_speaks(said: asyncio.Event) -> Callable[[Event], Awaitable[None]]:
+    async def hear(event: Event) -> None:
+        if isinstance(event, TextSaid):
+            said.set()
+
+    return hear

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from inspan.engine.large import LARGE_BYTES, lighten
+from inspan.engine.large import LARGE_BYTES, lighten, whole
 from inspan.redaction import SecretSet
 from tests.engine.puppet import Fake, puppet, run
 from tests.house import House
@@ -92,3 +92,26 @@ def test_a_line_of_five_megabytes_is_one_event_with_a_file_beside_it(house: Hous
         path.name for path in house.folder().rglob("*") if path.is_file() and _SECRET.encode() in path.read_bytes()
     ]
     assert leaks == []
+
+
+REFERENCE = "[large: 5 bytes in large/7-1.txt]"
+
+
+@pytest.mark.parametrize(
+    ("value", "restored"),
+    [
+        (REFERENCE, "words"),
+        ({"a": [REFERENCE, 1], "b": None}, {"a": ["words", 1], "b": None}),
+        (f'{{"a": ["{REFERENCE}"], "b": 1}}', '{"a":["words"],"b":1}'),
+        (f"Look at {REFERENCE}.", f"Look at {REFERENCE}."),
+        ("[large: 5 bytes in large/9-9.txt]", "[large: 5 bytes in large/9-9.txt]"),
+        ("[large: 5 bytes in ../secret.txt]", "[large: 5 bytes in ../secret.txt]"),
+        ('{"a": 1}', '{"a": 1}'),
+        (5, 5),
+    ],
+    ids=["text", "value", "json-text", "quoted", "gone", "elsewhere", "plain-json", "number"],
+)
+def test_what_was_moved_is_put_back(tmp_path: Path, value: object, restored: object) -> None:
+    (tmp_path / "large").mkdir()
+    (tmp_path / "large" / "7-1.txt").write_text("words")
+    assert whole(value, folder=str(tmp_path)) == restored

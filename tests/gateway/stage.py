@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from inspan.gateway import Gateway, ModelCall, ScriptUpstream, parse_scenario
+from inspan.gateway import Gateway, ModelCall, Reply, Request, ScriptUpstream, Upstream, parse_scenario
+from inspan.gateway.turns import TurnLimit
 
 TOKEN = "run-token-1"
 WAIT_S = 20.0
@@ -34,16 +35,34 @@ class Response:
         return [json.loads(line) for line in lines if line != "[DONE]"]
 
 
+class _Noting:
+    """Keeps the body of every model call on its way."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self.bodies: list[Json] = []
+        self._upstream = upstream
+
+    async def answer(self, request: Request, reply: Reply) -> None:
+        if request.ask is not None:
+            self.bodies.append(json.loads(request.body))
+        await self._upstream.answer(request, reply)
+
+
 class Stage:
     """Opens on entering, closes on leaving; every wait in it is bounded."""
 
-    def __init__(self, scenario: str, *, cwd: str = "/", stall_timeout_s: float | None = None) -> None:
+    def __init__(
+        self, scenario: str, *, cwd: str = "/", stall_timeout_s: float | None = None, most_calls: int | None = None
+    ) -> None:
         self.script = ScriptUpstream(parse_scenario(scenario, name="test"), cwd=cwd)
+        self.excesses = 0
+        limited = TurnLimit(self.script, most=most_calls, on_excess=self._exceed) if most_calls else self.script
+        self._noting = _Noting(limited)
         self._calls: queue.Queue[ModelCall] = queue.Queue()
         self._stalls: queue.Queue[ModelCall] = queue.Queue()
         self.gateway = Gateway(
             token=TOKEN,
-            upstream=self.script,
+            upstream=self._noting,
             on_call=self._calls.put,
             stall_timeout_s=stall_timeout_s,
             on_stall=self._stalls.put,
@@ -68,6 +87,14 @@ class Stage:
 
     def close(self) -> None:
         asyncio.run_coroutine_threadsafe(self.gateway.close(), self._loop).result(WAIT_S)
+
+    def _exceed(self) -> None:
+        self.excesses += 1
+
+    @property
+    def bodies(self) -> list[Json]:
+        """What each model call has asked, in order."""
+        return self._noting.bodies
 
     def next_call(self) -> ModelCall:
         return self._calls.get(timeout=WAIT_S)

@@ -6,7 +6,7 @@ import pytest
 
 from inspan.errors import BadScenario
 from inspan.gateway import load_scenario, parse_scenario
-from inspan.gateway.scenario import Call, Counts, Edit, Fail, Scenario, Write
+from inspan.gateway.scenario import Call, Counts, Edit, Fail, Scenario, Use, Write
 
 EVERYTHING = """
 name = "all of it"
@@ -30,6 +30,15 @@ stall_s = 1
 [[call]]
 cut = true
 [[call]]
+use = {tool = "Read", input = {path = "f", lines = [1, 2]}}
+expect_anywhere = ["a", "b"]
+[[call]]
+use = {tool = "Look"}
+expect_anywhere = "c"
+[[call]]
+when = "again"
+answer = {n = 1, deep = {x = []}}
+[[call]]
 garbage = "<html>"
 repeat = "always"
 """
@@ -45,6 +54,9 @@ def test_every_key_is_read() -> None:
             Call(fail=Fail(status=429, headers={"retry-after": "5"}), repeat=2),
             Call(say="z", stall="mid-stream", stall_s=1.0),
             Call(cut=True),
+            Call(use=Use(tool="Read", input={"path": "f", "lines": [1, 2]}), expect_anywhere=("a", "b")),
+            Call(use=Use(tool="Look"), expect_anywhere="c"),
+            Call(when="again", answer={"n": 1, "deep": {"x": []}}),
             Call(garbage="<html>", repeat="always"),
         ),
     )
@@ -71,6 +83,14 @@ def test_a_file_without_a_name_is_named_after_itself(tmp_path: Path) -> None:
         ('[[call]]\nsay = "x"\nrepeat = 0', "call 1.repeat", "0"),
         ('[[call]]\nsay = "x"\nusage = {input = -1}', "call 1.usage.input", "-1"),
         ('[[call]]\nrun = "x"\nwrite = {path = "x", content = ""}', "call 1.write", "one at most"),
+        ('[[call]]\nrun = "x"\nuse = {tool = "x"}', "call 1.use", "one at most"),
+        ('[[call]]\nuse = {tool = "x"}\nanswer = {n = 1}', "call 1.answer", "one at most"),
+        ("[[call]]\nuse = {input = {}}", "call 1.use.tool", "is missing"),
+        ('[[call]]\nuse = {tool = "x", inputs = {}}', "call 1.use.inputs", "Did you mean 'input'?"),
+        ("[[call]]\nanswer = [1]", "call 1.answer", "[1]"),
+        ("[[call]]\nanswer = {n = 1}\ncut = true", "call 1.answer", "before it gets that far"),
+        ('[[call]]\nwhen = "x"', "call 1.say", "Add one of say"),
+        ('[[call]]\nsay = "x"\nexpect_anywhere = 5', "call 1.expect_anywhere", "5"),
         ('[[call]]\nsay = "x"\nfail = {status = 429}', "call 1.say", "whole answer"),
         ('[[call]]\nrun = "x"\ncut = true', "call 1.run", "before it gets that far"),
         ('[[call]]\nsay = "x"\nstall_s = 2', "call 1.stall_s", "before-headers"),
@@ -95,3 +115,9 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
         file.write_bytes(content)
     with pytest.raises(BadScenario, match=r"gone\.toml"):
         load_scenario(file)
+
+
+def test_an_answer_out_of_order_may_stand_anywhere() -> None:
+    always = '[[call]]\nsay = "x"\nrepeat = "always"\n'
+    scenario = parse_scenario(f'{always}[[call]]\nwhen = "y"\nsay = "z"\n', name="n")
+    assert [call.when for call in scenario.call] == ["", "y"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .stage import WIRES, Stage
+from .stage import WIRES, Stage, said_in_body, tool_in_body
 
 TWICE = '[[call]]\nsay = "a"\nrepeat = 2\n[[call]]\nsay = "b"\n'
 
@@ -58,3 +58,65 @@ def test_a_step_that_no_tool_fits_names_those_on_offer(wire: str) -> None:
         response = stage.ask(wire, tools=({"name": "Read"}, {"name": "Look"}))
     assert response.status == 400
     assert stage.script.complaint == "Call 1 finds no tool for 'ls'; offered: Read, Look."
+
+
+OUT_OF_ORDER = """
+[[call]]
+say = "first"
+[[call]]
+when = "please"
+say = "at your service"
+[[call]]
+say = "second"
+[[call]]
+when = "never"
+fail = {status = 500}
+"""
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_an_answer_out_of_order_is_given_whenever_its_text_comes(wire: str) -> None:
+    with Stage(OUT_OF_ORDER) as stage:
+        texts = ["do please", "one", "two", "please again"]
+        said = [said_in_body(wire, stage.ask(wire, text, stream=False).json) for text in texts]
+    assert said == ["at your service", "first", "second", "at your service"]
+    assert stage.script.complaint == ""
+
+
+def test_an_answer_out_of_order_may_have_expectations_of_its_own() -> None:
+    with Stage('[[call]]\nwhen = "red"\nexpect = "green"\nsay = "a"\n') as stage:
+        assert stage.ask("chat", "red").status == 400
+    assert stage.script.complaint == "Call 0 expected 'green', but what came was 'red'."
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    ("texts", "missing"),
+    [('"some-model"', ""), ("['say \"it\"', 'é\\n']", ""), ("['hi', 'gone']", "gone")],
+    ids=["one", "as-spelled", "not-there"],
+)
+def test_a_text_may_be_expected_anywhere_in_a_request(wire: str, texts: str, missing: str) -> None:
+    with Stage(f'[[call]]\nexpect_anywhere = {texts}\nsay = "a"\n') as stage:
+        response = stage.ask(wire, 'hi, say "it" é\\n')
+    assert response.status == (400 if missing else 200)
+    complaint = f"Call 1 expected '{missing}' anywhere in the request, and it is not there."
+    assert stage.script.complaint == (complaint if missing else "")
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_tool_is_called_by_its_name_whether_or_not_it_is_offered(wire: str) -> None:
+    with Stage("[[call]]\nuse = {tool = 'Look', input = {at = 'me'}}\nrepeat = 2\n") as stage:
+        uses = [
+            tool_in_body(wire, stage.ask(wire, stream=False, tools=tools).json)
+            for tools in ((), ({"name": "Look", "fields": ("at",)},))
+        ]
+    assert uses == [("Look", {"at": "me"})] * 2
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_an_answer_goes_through_the_tool_for_answers_or_is_said(wire: str) -> None:
+    with Stage("[[call]]\nanswer = {n = 1}\nrepeat = 2\n") as stage:
+        through = stage.ask(wire, stream=False, tools=({"name": "StructuredOutput"},)).json
+        said = stage.ask(wire, stream=False, tools=({"name": "Bash"},)).json
+    assert tool_in_body(wire, through) == ("StructuredOutput", {"n": 1})
+    assert said_in_body(wire, said) == '{"n":1}'

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from inspan.gateway.patches import update_file
-from inspan.gateway.scenario import Edit, Write
-from inspan.gateway.tools import Step, pick
+from inspan.gateway.scenario import Edit, Use, Write
+from inspan.gateway.tools import Step, answering, pick
 from inspan.gateway.upstream import Tool, ToolKind
 from inspan.gateway.wire import ToolUse
 
@@ -104,3 +104,49 @@ def test_a_tool_of_another_kind_does_not_fit() -> None:
 def test_an_edit_is_widened_to_whole_lines_with_some_around(text: str, old: str, new: str, hunk: str) -> None:
     patch = update_file("f", old=old, new=new, text=text)
     assert patch == f"*** Begin Patch\n*** Update File: f\n@@\n{hunk}\n*** End Patch"
+
+
+LOOK = Use(tool="Look", input={"at": "me"})
+ECHO = Use(tool="mcp__box__echo", input={"text": "hi"})
+SCRIPT = Tool(name="exec", kind="custom", namespace="functions")
+
+
+@pytest.mark.parametrize(
+    ("step", "tools", "use"),
+    [
+        (LOOK, [], ToolUse(name="Look", arguments={"at": "me"})),
+        (LOOK, [offered("Look", "at")], ToolUse(name="Look", arguments={"at": "me"})),
+        (
+            Use(tool="clocknow"),
+            [Tool(name="now", namespace="clock")],
+            ToolUse(name="now", namespace="clock", arguments={}),
+        ),
+        (ECHO, [], ToolUse(name="mcp__box__echo", arguments={"text": "hi"})),
+        (ECHO, [offered("mcp__box__echo", "text")], ToolUse(name="mcp__box__echo", arguments={"text": "hi"})),
+        # Tools of servers that are not declared but can be searched for are called by server and name.
+        (
+            ECHO,
+            [offered("list_mcp_resources")],
+            ToolUse(name="echo", namespace="mcp__box", arguments={"text": "hi"}),
+        ),
+        (
+            ECHO,
+            [SCRIPT],
+            ToolUse(
+                name="exec",
+                kind="custom",
+                namespace="functions",
+                text='text(JSON.stringify(await tools.mcp__box__echo({"text":"hi"})));',
+            ),
+        ),
+    ],
+    ids=["unknown", "offered", "in-a-namespace", "server", "server-offered", "server-searched", "javascript"],
+)
+def test_a_tool_is_called_by_its_name(step: Use, tools: list[Tool], use: ToolUse) -> None:
+    assert pick(step, tools, cwd=Path("/w")) == use
+
+
+def test_an_answer_has_a_tool_of_its_own_or_none() -> None:
+    tool = offered("StructuredOutput", "n")
+    assert answering({"n": 1}, [offered("Bash"), tool]) == ToolUse(name="StructuredOutput", arguments={"n": 1})
+    assert answering({"n": 1}, [offered("Bash")]) is None

@@ -4,17 +4,19 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from inspan.errors import StateUnusable
+from inspan.protocol.usage import Usage
 from inspan.stores import index
-from inspan.stores.index import Row
+from inspan.stores.index import Entry, Row
 
 
-def _row(run_id: str, **changes: object) -> Row:
+def _entry(run_id: str, **changes: object) -> Entry:
     row = Row(
         run_id=run_id,
         project="p",
@@ -29,10 +31,11 @@ def _row(run_id: str, **changes: object) -> Row:
         cost_usd=None,
         session_id="s",
     )
-    return row._replace(**changes)
+    return Entry(row=row._replace(**changes), model="m", usage=Usage(input=3, output=4, cache_read=5, reasoning=1))
 
 
-_ROWS = [_row(f"20260102-03040500{number}-7", cost_usd=number / 4) for number in range(3)]
+_ENTRIES = [_entry(f"20260102-03040500{number}-7", cost_usd=number / 4) for number in range(3)]
+_ROWS = [entry.row for entry in _ENTRIES]
 
 
 def test_there_is_nothing_in_an_index_that_does_not_exist_and_looking_makes_none(tmp_path: Path) -> None:
@@ -42,20 +45,20 @@ def test_there_is_nothing_in_an_index_that_does_not_exist_and_looking_makes_none
 
 
 def test_rows_come_back_newest_first(tmp_path: Path) -> None:
-    index.put(str(tmp_path), _ROWS)
+    index.put(str(tmp_path), _ENTRIES)
     assert index.newest(str(tmp_path)) == _ROWS[::-1]
     assert index.newest(str(tmp_path), limit=1) == [_ROWS[2]]
 
 
 def test_a_run_that_is_entered_again_is_replaced(tmp_path: Path) -> None:
-    index.put(str(tmp_path), _ROWS)
-    changed = _ROWS[1]._replace(outcome="lost")
+    index.put(str(tmp_path), _ENTRIES)
+    changed = _entry(_ROWS[1].run_id, outcome="lost")
     index.put(str(tmp_path), [changed])
-    assert index.newest(str(tmp_path)) == [_ROWS[2], changed, _ROWS[0]]
+    assert index.newest(str(tmp_path)) == [_ROWS[2], changed.row, _ROWS[0]]
 
 
 def test_a_removed_run_is_gone_and_removing_it_twice_is_no_error(tmp_path: Path) -> None:
-    index.put(str(tmp_path), _ROWS)
+    index.put(str(tmp_path), _ENTRIES)
     for _ in range(2):
         index.remove(str(tmp_path), _ROWS[0].run_id)
     assert index.newest(str(tmp_path)) == [_ROWS[2], _ROWS[1]]
@@ -75,14 +78,29 @@ def test_a_removed_run_is_gone_and_removing_it_twice_is_no_error(tmp_path: Path)
     ],
 )
 def test_a_prefix_finds_two_runs_at_most(tmp_path: Path, prefix: str, expected: list[Row]) -> None:
-    index.put(str(tmp_path), _ROWS)
+    index.put(str(tmp_path), _ENTRIES)
     assert index.starting_with(str(tmp_path), prefix) == expected
 
 
 def test_a_run_whose_id_begins_another_is_found_first(tmp_path: Path) -> None:
-    longer = _row(_ROWS[0].run_id + "1")
-    index.put(str(tmp_path), [longer, *_ROWS])
-    assert index.starting_with(str(tmp_path), _ROWS[0].run_id) == [_ROWS[0], longer]
+    longer = _entry(_ROWS[0].run_id + "1")
+    index.put(str(tmp_path), [longer, *_ENTRIES])
+    assert index.starting_with(str(tmp_path), _ROWS[0].run_id) == [_ROWS[0], longer.row]
+
+
+def test_what_runs_used_comes_back_newest_first_and_from_a_moment_on(tmp_path: Path) -> None:
+    unknown = Entry(row=_ROWS[0]._replace(run_id="20270101-000000000-1", started_at=99.0), scripted=True)
+    index.put(str(tmp_path), [*_ENTRIES, unknown])
+    assert index.entries(str(tmp_path)) == [unknown, *_ENTRIES[::-1]]
+    assert index.entries(str(tmp_path), since=99.0) == [unknown]
+    assert index.entries(str(tmp_path), since=99.5) == []
+    assert index.entries(str(tmp_path / "none")) == []
+
+
+def test_tokens_that_nobody_reported_are_not_the_same_as_none(tmp_path: Path) -> None:
+    entries = [Entry(row=_ROWS[1], usage=Usage()), Entry(row=_ROWS[0], usage=None)]
+    index.put(str(tmp_path), entries)
+    assert index.entries(str(tmp_path)) == entries
 
 
 def _garbage(path: Path) -> None:
@@ -90,7 +108,7 @@ def _garbage(path: Path) -> None:
 
 
 def _cut(path: Path) -> None:
-    index.put(str(path.parent), [_row(f"r{number}", prompt="x" * 1000) for number in range(50)])
+    index.put(str(path.parent), [_entry(f"r{number}", prompt="x" * 1000) for number in range(50)])
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     database.close()
@@ -100,7 +118,7 @@ def _cut(path: Path) -> None:
 def _foreign(path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE run (a, b)")
-        database.execute("PRAGMA user_version = 2")
+        database.execute("PRAGMA user_version = 3")
     database.close()
 
 
@@ -113,7 +131,7 @@ def test_a_spoilt_index_is_told_in_a_sentence_that_names_the_way_out(tmp_path: P
     assert callable(spoil)
     spoil(tmp_path / "index.db")
     with pytest.raises(StateUnusable) as caught:
-        index.put(str(tmp_path), _ROWS)
+        index.put(str(tmp_path), _ENTRIES)
         index.newest(str(tmp_path))
     assert str(tmp_path / "index.db") in caught.value.message
     assert "`inspan reindex`" in caught.value.next_step
@@ -123,17 +141,49 @@ def test_a_spoilt_index_is_told_in_a_sentence_that_names_the_way_out(tmp_path: P
 def test_a_spoilt_index_is_replaced_whatever_state_it_is_in(tmp_path: Path, spoil: object) -> None:
     assert callable(spoil)
     spoil(tmp_path / "index.db")
-    index.replace_all(str(tmp_path), _ROWS)
+    index.replace_all(str(tmp_path), _ENTRIES)
     assert index.newest(str(tmp_path)) == _ROWS[::-1]
 
 
-def test_an_index_of_another_version_is_begun_anew(tmp_path: Path) -> None:
-    index.put(str(tmp_path), _ROWS)
-    with sqlite3.connect(tmp_path / "index.db") as database:
-        database.execute("PRAGMA user_version = 99")
+def _of_version(state: Path, version: int) -> None:
+    index.put(str(state), _ENTRIES)
+    with sqlite3.connect(state / "index.db") as database:
+        database.execute(f"PRAGMA user_version = {version}")
     database.close()
-    index.put(str(tmp_path), _ROWS[:1])
+
+
+_USES: list[Callable[[str], object]] = [
+    index.newest,
+    index.entries,
+    lambda state: index.starting_with(state, "2"),
+    lambda state: index.put(state, _ENTRIES),
+    lambda state: index.remove(state, "2"),
+]
+
+
+@pytest.mark.parametrize("version", [1, 2, 99])
+def test_an_index_of_another_version_is_named_and_left_as_it_is(tmp_path: Path, version: int) -> None:
+    _of_version(tmp_path, version)
+    before = (tmp_path / "index.db").read_bytes()
+    assert index.is_outdated(str(tmp_path))
+    for use in _USES:
+        with pytest.raises(StateUnusable) as caught:
+            use(str(tmp_path))
+        assert f"({version}, not 3)" in caught.value.message
+        assert "`inspan reindex`" in caught.value.next_step
+    assert (tmp_path / "index.db").read_bytes() == before
+
+
+def test_an_index_of_another_version_is_replaced_like_any_other(tmp_path: Path) -> None:
+    _of_version(tmp_path, 2)
+    index.replace_all(str(tmp_path), _ENTRIES[:1])
     assert index.newest(str(tmp_path)) == _ROWS[:1]
+    assert not index.is_outdated(str(tmp_path))
+
+
+def test_an_index_that_does_not_exist_is_not_outdated_and_looking_makes_none(tmp_path: Path) -> None:
+    assert not index.is_outdated(str(tmp_path / "none"))
+    assert not (tmp_path / "none").exists()
 
 
 def test_processes_that_enter_their_first_runs_at_once_lose_none(tmp_path: Path) -> None:
@@ -143,7 +193,8 @@ from inspan.stores import index
 import sqlite3
 print("ready", flush=True)
 for state in sys.stdin:
-    index.put(state.strip(), [index.Row(sys.argv[1], "p", "t", "a", 0.0, 0.0, "o", "r", "", 0, None, "")])
+    row = index.Row(sys.argv[1], "p", "t", "a", 0.0, 0.0, "o", "r", "", 0, None, "")
+    index.put(state.strip(), [index.Entry(row=row)])
     print("entered", flush=True)
 """
     writers = [

@@ -1,21 +1,12 @@
 """What a run came to, as a program reads it."""
 
+import os
 from typing import Any
 
 import msgspec
 
 from inspan.engine.large import whole
-from inspan.errors import (
-    AgentEnvironmentError,
-    AgentFailed,
-    AuthenticationError,
-    InvalidResponseError,
-    NetworkError,
-    RateLimitError,
-    RunCancelled,
-    RunTimedOut,
-    ToolPermissionError,
-)
+from inspan.errors import AgentFailed, RateLimitError, ToolPermissionError
 from inspan.folds.summary import DeniedCall, Summary
 from inspan.protocol.events import RunEnded
 from inspan.protocol.outcome import Outcome, Reason, Status, status_of
@@ -23,25 +14,8 @@ from inspan.protocol.task import Task
 from inspan.protocol.usage import Usage
 from inspan.stores.folder import RunFolder
 
-_ERROR_OF: dict[Reason, type[AgentFailed]] = {
-    "authentication": AuthenticationError,
-    "rate_limit": RateLimitError,
-    "overloaded": NetworkError,
-    "network": NetworkError,
-    "invalid_response": InvalidResponseError,
-    "unfit_answer": InvalidResponseError,
-    "environment": AgentEnvironmentError,
-    "crashed": AgentEnvironmentError,
-    "session_not_found": AgentEnvironmentError,
-    "tool_permission": ToolPermissionError,
-    "interrupted": RunCancelled,
-    "stopped": RunCancelled,
-    "killed": RunCancelled,
-    "run_timeout": RunTimedOut,
-    "idle_timeout": RunTimedOut,
-    "start_timeout": RunTimedOut,
-    "model_stall": RunTimedOut,
-}
+from .failures import failure_class
+from .tokens import TokenRecord, add_record
 
 
 class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +60,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> Status:
+        """`success` or `failed`."""
         return status_of(self.outcome)
 
     @property
@@ -96,21 +71,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def errors(self) -> tuple[AgentFailed, ...]:
         """What went wrong, as errors that were not raised: the end of the run, and calls that were denied."""
-        found: list[AgentFailed] = []
-        if not self.ok:
-            found.append(self._failure())
-        if self.denied:
-            names = ", ".join(dict.fromkeys(call.name for call in self.denied))
-            error = ToolPermissionError(
-                f"{len(self.denied)} tool calls were denied: {names}.",
-                reason="tool_permission",
-                run_id=self.run_id,
-                next_step="Allow these tools, or leave it: the agent went on without them.",
-                tried=f"run {self.run_id}",
-            )
-            error.denied = self.denied
-            found.append(error)
-        return tuple(found)
+        found = () if self.ok else (self._failure(),)
+        if self.denied and self.reason != "tool_permission":
+            found = (*found, self._denial())
+        return found
 
     def check(self) -> "Result":
         """The result itself, or raises the error that stands for a run that did not complete."""
@@ -118,17 +82,49 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
             raise self._failure()
         return self
 
+    def record_tokens(self) -> str:
+        """Enters what was used into `tokens-used.json` of the task's folder and gives its path; twice counts once.
+
+        Raises `StateUnusable` when the file cannot be read or written.
+        """
+        record = TokenRecord(
+            run_id=self.run_id,
+            agent=self.agent,
+            outcome=self.outcome,
+            tokens=self.tokens,
+            cost_cents=self.cost_cents,
+            model_calls=self.model_calls,
+            attempts=self.attempts,
+        )
+        return add_record(os.path.dirname(os.path.dirname(self.folder)), record)
+
     def _failure(self) -> AgentFailed:
-        error = _ERROR_OF.get(self.reason, AgentFailed)(
+        left = "" if self.exit_code is None else f", exit code {self.exit_code}"
+        error = failure_class(self.reason)(
             self.error or f"The run ended {self.outcome} ({self.reason}).",
             reason=self.reason,
             run_id=self.run_id,
             next_step=self.next_step,
             tried=f"run {self.run_id} by {self.agent}",
-            came_back=f"{self.outcome} ({self.reason}), exit code {self.exit_code}",
+            came_back=f"{self.outcome} ({self.reason}){left}",
         )
         if isinstance(error, RateLimitError) and self.rate_limit_hit:
             error.resets_at = self.rate_limit_hit.resets_at
+        if isinstance(error, ToolPermissionError):
+            error.denied = self.denied
+        return error
+
+    def _denial(self) -> ToolPermissionError:
+        names = ", ".join(dict.fromkeys(call.name or call.id for call in self.denied))
+        error = ToolPermissionError(
+            f"Tool calls that were denied: {len(self.denied)} ({names}).",
+            reason="tool_permission",
+            run_id=self.run_id,
+            next_step="Allow these tools, or leave it: the agent went on without them.",
+            tried=f"run {self.run_id} by {self.agent}",
+            came_back="; ".join(dict.fromkeys(call.message for call in self.denied if call.message)),
+        )
+        error.denied = self.denied
         return error
 
 
@@ -159,15 +155,17 @@ def result_of(folder: RunFolder, task: Task, summary: Summary) -> Result:
 
 
 def together(earlier: Result, later: Result) -> Result:
-    """The later of two attempts at one answer, with what both have used."""
+    """The later of two attempts at one answer, with what both have used, changed and met."""
     costs = [each.cost_cents for each in (earlier, later) if each.cost_cents is not None]
     return msgspec.structs.replace(
         later,
         tokens=earlier.tokens + later.tokens,
         cost_cents=round(sum(costs), 7) if costs else None,
+        rate_limit_hit=later.rate_limit_hit or earlier.rate_limit_hit,
+        files_changed=tuple(dict.fromkeys((*earlier.files_changed, *later.files_changed))),
+        denied=(*earlier.denied, *later.denied),
         model_calls=earlier.model_calls + later.model_calls,
         duration_s=round(earlier.duration_s + later.duration_s, 3),
-        denied=(*earlier.denied, *later.denied),
         attempts=(*earlier.attempts, *later.attempts),
     )
 
@@ -175,9 +173,12 @@ def together(earlier: Result, later: Result) -> Result:
 def _answer(folder: RunFolder, task: Task, summary: Summary) -> Any:
     if task.output_schema is None:
         return None
-    from inspan.engine.answers import answer_of  # Start-up time: only answers that are checked need it.
+    from inspan.engine.answers import Misfit, answer_of  # Start-up time: only answers that are checked need it.
 
-    return answer_of(summary.answer, task.output_schema, folder=folder.path)
+    try:
+        return answer_of(summary.answer, task.output_schema, folder=folder.path)
+    except (Misfit, ValueError):
+        return None  # It fitted when it was given; since then a secret in it, or in the schema, was redacted.
 
 
 def _rate_limit(summary: Summary, ended: RunEnded) -> RateLimit | None:

@@ -1,67 +1,34 @@
 """One agent, three modes, whatever the agent is: and its sessions, and the driver contract beside them."""
 
-import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, Unpack
+import asyncio
+from collections.abc import Sequence
+from typing import Any, NoReturn, Unpack
 
 import msgspec
 
 from inspan.contracts.driver import BASE_ALLOWED_TOOLS
 from inspan.engine import registry
 from inspan.engine.answers import REPAIRS, repair_prompt
-from inspan.engine.telling import Teller
 from inspan.engine.validation import Environment, validate
-from inspan.errors import Unsupported
+from inspan.errors import BadInput, Unsupported
 from inspan.protocol.limits import Limits
-from inspan.protocol.task import McpServer, Mode, Profile, Task
+from inspan.protocol.task import Mode
 
+from .options import Options, SharedOptions, check_names, task_of
 from .result import Result, together
 from .running import run
 
-if TYPE_CHECKING:
-    from inspan.contracts.reporter import Reporter
-
-
-class Options(TypedDict, total=False):
-    """What every mode takes, with the meaning of the fields of `Task`; `cwd` is the current folder by default."""
-
-    cwd: str
-    model: str
-    effort: str
-    system_prompt: str
-    append_system_prompt: str
-    max_turns: int | None
-    allowed_tools: Sequence[str] | None
-    disallowed_tools: Sequence[str]
-    extra_dirs: Sequence[str]
-    mcp_servers: Mapping[str, McpServer]
-    attachments: Sequence[str]
-    resume: str
-    fork: bool
-    project: str
-    task: str
-    profile: Profile
-    login: bool
-    key_from: str
-    sandbox: str
-    model_from: str
-    partial: bool
-    limits: Limits
-    env: Mapping[str, str]
-    options: Sequence[str]
-    on_event: Teller | None
-    reporter: "Reporter | None"
-
-
-_TUPLES = ("disallowed_tools", "extra_dirs", "attachments", "options")
-
 
 class Runner:
-    """Runs prompts with one agent. Keeps no state but its defaults: every call starts a fresh session."""
+    """Runs prompts with one agent. Keeps no state but its defaults: every call starts a fresh session, none retries."""
 
     def __init__(self, agent: str, defaults: Options) -> None:
+        check_names(defaults)
         self.agent = registry.driver(agent).name
         self._defaults = defaults
+
+    def __repr__(self) -> str:
+        return f"Runner({self.agent!r})"
 
     async def exec(self, prompt: str, **options: Unpack[Options]) -> Result:
         """Full tools, file edits, commands; with `allowed_tools`, only these."""
@@ -84,12 +51,12 @@ class Runner:
         With a schema the answer is checked, and asked for again in the same session at most `repairs` times; what then
         still does not fit is a result with the reason `unfit_answer`.
         """
+        check_repairs(repairs)
         result = await self._run("complete", prompt, options, output_schema=output_schema)
         for _ in range(repairs):
             if result.reason != "unfit_answer":
                 break
-            again: Options = {**options, "resume": result.run_id, "fork": False, "attachments": ()}
-            again.pop("cwd", None)
+            again: Options = {**options, "resume": result.run_id, "cwd": "", "fork": False, "attachments": ()}
             asked = await self._run("complete", repair_prompt(result.error), again, output_schema=output_schema)
             result = together(result, asked)
         return result
@@ -102,72 +69,75 @@ class Runner:
         allowed_tools: Sequence[str] = (),
         session_id: str = "",
         timeout_s: float = 600.0,
-        **options: Unpack[Options],
+        **options: Unpack[SharedOptions],
     ) -> Result:
         """The driver contract: an agent that may use `BASE_ALLOWED_TOOLS` and the tools added here, and nothing else.
 
-        `system_prompt` is appended to the agent's own.
+        `system_prompt` is appended to the agent's own. Tools and a prompt that the runner has by default are added too.
         """
-        limits = msgspec.structs.replace(options.get("limits", Limits()), timeout_s=timeout_s)
+        check_names(options, SharedOptions.__optional_keys__)
+        limits = options.get("limits", self._defaults.get("limits", Limits()))
+        prompts = (self._defaults.get("append_system_prompt", ""), system_prompt)
+        tools = (*BASE_ALLOWED_TOOLS, *(self._defaults.get("allowed_tools") or ()), *allowed_tools)
         given: Options = {
             **options,
-            "append_system_prompt": system_prompt,
-            "allowed_tools": tuple(dict.fromkeys((*BASE_ALLOWED_TOOLS, *allowed_tools))),
+            "append_system_prompt": "\n\n".join(filter(None, prompts)),
+            "allowed_tools": tuple(dict.fromkeys(tools)),
             "resume": session_id,
-            "limits": limits,
+            "limits": msgspec.structs.replace(limits, timeout_s=timeout_s),
         }
         return await self._run("exec", prompt, given)
 
     def validate_environment(self, **options: Unpack[Options]) -> Environment:
         """Looks at program, version, helpers, access and permissions; raises `InspanError` with the next step."""
-        return validate(self._task("exec", "validate", options))
+        return validate(task_of(self.agent, "exec", "validate", {**self._defaults, **options}))
 
     def create_session(self, **options: Unpack[Options]) -> "AgentSession":
         """A conversation that begins with its first message."""
-        return AgentSession(self, {**self._defaults, **options})
+        check_names(options)
+        return AgentSession(self, options)
 
     def resume_session(self, session_id: str, **options: Unpack[Options]) -> "AgentSession":
         """A conversation that goes on: by run id, `@last` or the agent's own session id."""
-        return AgentSession(self, {**self._defaults, **options}, session_id=session_id)
+        check_names(options)
+        return AgentSession(self, options, session_id=session_id)
 
-    async def _run(self, mode: Mode, prompt: str, options: Options, **more: Any) -> Result:
+    async def _run(
+        self, mode: Mode, prompt: str, options: Options, *, output_schema: dict[str, Any] | None = None
+    ) -> Result:
         given: Options = {**self._defaults, **options}
-        task = msgspec.structs.replace(self._task(mode, prompt, options), **more)
-        return await run(task, on_event=given.get("on_event"), reporter=given.get("reporter"))
-
-    def _task(self, mode: Mode, prompt: str, options: Options) -> Task:
-        given: dict[str, Any] = {**self._defaults, **options}
-        for name in ("on_event", "reporter"):
-            given.pop(name, None)
-        if "max_turns" in given:
-            given["limits"] = msgspec.structs.replace(given.get("limits", Limits()), max_turns=given.pop("max_turns"))
-        if given.get("allowed_tools") is not None:
-            given["allowed_tools"] = tuple(given["allowed_tools"])
-        given |= {name: tuple(given[name]) for name in _TUPLES if name in given}
-        given |= {name: dict(given[name]) for name in ("mcp_servers", "env") if name in given}
-        given.setdefault("cwd", "" if given.get("resume") else os.getcwd())
-        return Task(prompt=prompt, agent=self.agent, mode=mode, **given)
+        task = msgspec.structs.replace(task_of(self.agent, mode, prompt, given), output_schema=output_schema)
+        result = await run(task, on_event=given.get("on_event"), reporter=given.get("reporter"))
+        if given.get("record_tokens"):
+            await asyncio.to_thread(result.record_tokens)
+        return result
 
 
 class AgentSession:
-    """One conversation with an agent: each message is a run of its own, and goes on where the last one ended."""
+    """One conversation with an agent: each message is a run of its own, and goes on where the last one ended.
+
+    `session_id` is the agent's own once it has answered. Messages that are sent at once wait for one another.
+    """
 
     def __init__(self, runner: Runner, options: Options, *, session_id: str = "") -> None:
+        self.session_id = session_id
         self._runner = runner
         self._options = options
         self._resume = session_id
-        self.session_id = session_id
+        self._turn = asyncio.Lock()
 
     async def send_message(self, prompt: str, *, mode: Mode = "exec", **options: Unpack[Options]) -> Result:
         """Says something and waits for the whole answer."""
-        given: Options = {**self._options, **options}
-        if self._resume:
-            given["resume"] = self._resume
-            given.pop("cwd", None)
         modes = {"exec": self._runner.exec, "review": self._runner.review, "complete": self._runner.complete}
-        result = await modes[mode](prompt, **given)
-        if result.session_id:
-            self.session_id, self._resume = result.session_id, result.run_id
+        async with self._turn:
+            given: Options = {**self._options, **options}
+            if self._resume:
+                # The folder is the session's own, whatever the runner's is.
+                given |= {"resume": self._resume, "cwd": ""}
+            result = await modes[mode](prompt, **given)
+            if result.session_id:
+                self.session_id, self._resume = result.session_id, result.run_id
+                self._options.pop("fork", None)  # It was for the beginning: from now on the copy goes on.
         return result
 
     def submit_tool_results(self, results: Sequence[object]) -> NoReturn:
@@ -183,3 +153,9 @@ class AgentSession:
 def runner(agent: str = "", **defaults: Unpack[Options]) -> Runner:
     """A runner for the agent of this name, or for the default one; raises `UnknownAgent` with the known ones."""
     return Runner(agent, defaults)
+
+
+def check_repairs(repairs: int) -> None:
+    """Raises `BadInput` for a number of repairs that makes no sense."""
+    if repairs < 0:
+        raise BadInput("repairs", repairs, "it cannot be less than 0.", next_step="Use 0 to ask only once.")

@@ -10,7 +10,7 @@ import msgspec
 from inspan.engine.embed import prepared_apart, run_here
 from inspan.engine.runs import find, settle, stop
 from inspan.engine.start import start as start_supervisor
-from inspan.engine.telling import Teller
+from inspan.engine.telling import Listener
 from inspan.errors import BadInput
 from inspan.protocol.commands import Cancel
 from inspan.protocol.events import Event
@@ -19,6 +19,7 @@ from inspan.stores.folder import RunFolder, read_json
 from inspan.stores.paths import state_home
 
 from .following import events_of
+from .options import checked
 from .result import Result, result_of
 
 if TYPE_CHECKING:
@@ -27,15 +28,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def run(task: Task, *, on_event: Teller | None = None, reporter: "Reporter | None" = None) -> Result:
+async def run(task: Task, *, on_event: Listener | None = None, reporter: "Reporter | None" = None) -> Result:
     """Runs the task to its end in this process; raises `InspanError` for what cannot be started.
 
     An agent that fails is a result, not an exception. Cancelling the call ends the run, and the agent dies with this
     process. `on_event` gets every event in order, before redaction (pieces of text and texts over 1 MB come redacted):
     a coroutine function is awaited in this loop, any other is called in a thread of its own. If it is slow the run does
-    not wait for it, if it raises it goes on being called; this call returns once it has heard everything.
+    not wait for it, if it raises it goes on being called; this call returns once it has heard everything. `reporter` is
+    told of the run apart from that, in a thread of its own and redacted as the log is; what it raises ends its telling.
     """
-    finished = await run_here(task, on_event=_heard(on_event, reporter))
+    finished = await run_here(checked(task), on_event=on_event, on_redacted=_heard(reporter))
     return result_of(finished.folder, finished.task, finished.summary)
 
 
@@ -70,7 +72,7 @@ class Run:
 
 async def start(task: Task) -> Run:
     """Starts a task under a supervisor of its own and returns at once; raises `InspanError` if it cannot be."""
-    prepared = await prepared_apart(task)
+    prepared = await prepared_apart(checked(task))
     start_supervisor(prepared)
     return Run(prepared.folder, prepared.plan.state)
 
@@ -97,7 +99,11 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
     raise BadInput("run_sync", "", "a loop is running here already.", next_step="Use await in place of run_sync.")
 
 
-def _heard(on_event: Teller | None, reporter: "Reporter | None") -> Teller | None:
+def _heard(reporter: "Reporter | None") -> Listener | None:
     if reporter is None:
-        return on_event
-    raise NotImplementedError
+        return None
+    # Start-up time: few runs are reported.
+    from inspan.reporters.events import report_events
+    from inspan.reporters.guarded import Guarded
+
+    return report_events(Guarded(reporter)).show

@@ -6,6 +6,7 @@ from inspan.errors import (
     CredentialsMissing,
     InspanError,
     RunNotFound,
+    SessionNotFound,
 )
 
 TYPE_CHECKING = False
@@ -27,6 +28,7 @@ FAILED, USAGE, PERSON, AUTHENTICATION, AGENT, LIMITED, TIMEOUT, INTERRUPTED, STO
 _OF_ERROR: tuple[tuple[type[InspanError], int], ...] = (
     (BadInput, USAGE),
     (RunNotFound, USAGE),
+    (SessionNotFound, USAGE),
     (AgentUnusable, AGENT),
     (CredentialsMissing, AUTHENTICATION),
 )

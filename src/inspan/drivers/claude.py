@@ -2,13 +2,14 @@
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from inspan.contracts.dialect import NOTHING, Said
 from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Launch, Place, failure, kind_told
+from inspan.contracts.servers import veiled
 from inspan.contracts.wording import schema_words
 from inspan.protocol.commands import Command
 from inspan.protocol.events import (
@@ -33,7 +34,7 @@ from inspan.protocol.events import (
     Unrecognized,
 )
 from inspan.protocol.outcome import FailureKind
-from inspan.protocol.task import Task
+from inspan.protocol.task import McpServer, Task
 from inspan.protocol.usage import Told, Usage
 from inspan.protocol.wire import UNREADABLE
 
@@ -80,8 +81,9 @@ def launch(task: Task, place: Place) -> Launch:
     argv = [place.program, "-p", "--output-format", "stream-json", "--verbose"]
     argv += [*_permissions(task), *_sources(task, place), *_session(task, place), *_choices(task), *task.options]
     files: dict[str, bytes] = {}
+    hidden = veiled(task.mcp_servers)
     for flag, name, content in (
-        ("--mcp-config", "mcp.json", _mcp_config(task)),
+        ("--mcp-config", "mcp.json", _mcp_config(hidden.servers)),
         ("--system-prompt-file", "system-prompt.md", task.system_prompt.encode()),
         ("--append-system-prompt-file", "appended-prompt.md", task.append_system_prompt.encode()),
     ):
@@ -92,7 +94,8 @@ def launch(task: Task, place: Place) -> Launch:
         argv.append("--strict-mcp-config")
     if place.attachments:
         argv += ["--input-format", "stream-json"]
-    return Launch(argv=tuple(argv), env=_environment(task, place), files=files, stdin=_stdin(task, place))
+    env = {**_environment(task, place), **hidden.variables}
+    return Launch(argv=tuple(argv), env=env, files=files, stdin=_stdin(task, place))
 
 
 def _is_free(task: Task) -> bool:
@@ -176,16 +179,21 @@ def _forwarded(schema: dict[str, Any] | None) -> dict[str, Any] | None:
     return {key: value for key, value in schema.items() if key != "$schema"}
 
 
-def _mcp_config(task: Task) -> bytes:
-    if not task.mcp_servers:
+def _mcp_config(servers: Mapping[str, McpServer]) -> bytes:
+    """Its file of servers, in which variables stand for their secrets: the program puts the values in."""
+    if not servers:
         return b""
-    servers = {
-        name: {"command": server.command, "args": server.args, "env": server.env}
+    written = {
+        name: {"command": server.command, "args": server.args, "env": _expanded(server.env)}
         if server.command
-        else {"type": "http", "url": server.url, "headers": server.headers}
-        for name, server in task.mcp_servers.items()
+        else {"type": "http", "url": server.url, "headers": _expanded(server.headers)}
+        for name, server in servers.items()
     }
-    return msgspec.json.encode({"mcpServers": servers})
+    return msgspec.json.encode({"mcpServers": written})
+
+
+def _expanded(variables: Mapping[str, str]) -> dict[str, str]:
+    return {name: f"${{{variable}}}" for name, variable in variables.items()}
 
 
 def _environment(task: Task, place: Place) -> dict[str, str]:
@@ -200,6 +208,8 @@ def _environment(task: Task, place: Place) -> dict[str, str]:
         env |= {"ANTHROPIC_BASE_URL": place.endpoint.url, "ANTHROPIC_API_KEY": place.endpoint.token}
     if place.config:
         env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"
+    if task.mode != "exec":
+        env["GIT_OPTIONAL_LOCKS"] = "0"  # Else `git status`, which only reads, writes a fresh index.
     if task.mcp_servers:
         env["MCP_TIMEOUT"] = str(_SERVER_START_MS)  # By default a server that says nothing holds up the start for 30 s.
     return env
@@ -317,8 +327,10 @@ _decode_tool_result = msgspec.json.Decoder(_ToolResult).decode
 _NO_MODEL = "<synthetic>"
 _EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 _EXIT_CODE = re.compile(r"Exit code (\d+)")
+# How a refusal begins; what a command or a server says of permissions comes later in its output, or in other words.
 _DENIED = re.compile(
-    r"needs approval|permission to use|requested permissions|haven't granted|has been denied|no such tool available",
+    r"(<tool_use_error>)?(Error: )?(no such tool available|permission to use |claude requested permissions"
+    r"|[^\n]{0,300} (needs|requires) approval)",
     re.IGNORECASE,
 )
 
@@ -388,8 +400,9 @@ class ClaudeDialect:
         return NOTHING
 
     def receive(self, frame: bytes) -> Said:
-        if frame.startswith(b"["):
-            return self._array(frame)
+        return self._array(frame) if frame.startswith(b"[") else self._object(frame)
+
+    def _object(self, frame: bytes) -> Said:
         try:
             decoded = _decode(frame)
             handler = self._frames.get(decoded.type)
@@ -407,7 +420,7 @@ class ClaudeDialect:
             frames = _decode_array(frame)
         except UNREADABLE as error:
             return Said([Unrecognized(raw=frame.decode(errors="replace"), note=str(error))])
-        return Said([event for each in frames for event in self.receive(bytes(each)).events])
+        return Said([event for each in frames for event in self._object(bytes(each)).events])
 
     def _system(self, frame: _Frame) -> list[Event] | None:
         handler = self._systems.get(frame.subtype)
@@ -472,7 +485,7 @@ class ClaudeDialect:
         output = _text(block.content)
         events: list[Event] = []
         if block.is_error:
-            denied = block.tool_use_id in self._denied or bool(_DENIED.search(output[:400]))
+            denied = block.tool_use_id in self._denied or bool(_DENIED.match(output))
             events.append(ToolFailed(id=block.tool_use_id, name=name, output=output, denied=denied))
         else:
             events.append(ToolCompleted(id=block.tool_use_id, name=name, output=output))
@@ -614,7 +627,8 @@ DRIVER = Driver(
         attachments=("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"),
         mcp=("stdio", "http"),
         notes={
-            "review": "Settings, memory files and MCP servers are left out: their rules and hooks could loosen it.",
+            "review": "Settings, memory files and MCP servers are left out: their rules and hooks could loosen it. A "
+            "repository's own .git/config can name programs that git runs: add sandbox bwrap if you did not clone it.",
             "allowed_tools": "Read, Edit and Write reach outside of the working folder unless a pattern holds them.",
         },
     ),

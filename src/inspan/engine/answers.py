@@ -36,7 +36,7 @@ def answer_of(text: str, schema: dict[str, Any], *, folder: str) -> Any:
     if not text.strip():
         raise Misfit("there was no answer at all")
     try:
-        value = whole(msgspec.json.decode(_unfenced(whole(text, folder=folder)).encode()), folder=folder)
+        value = whole(msgspec.json.decode(unfenced(whole(text, folder=folder)).encode()), folder=folder)
     except UNREADABLE as error:
         raise Misfit(f"it is not one JSON value ({error})") from error
     for problem in _validator(schema).iter_errors(value):
@@ -59,7 +59,7 @@ def _refuse(uri: str) -> Any:
     raise ValueError(f"{uri} lies outside the schema")
 
 
-def _unfenced(text: str) -> str:
+def unfenced(text: str) -> str:
     """The text without a Markdown fence around all of it, which models like to add."""
     text = text.strip()
     if text.startswith(_FENCE) and text.endswith(_FENCE) and "\n" in text:

@@ -19,7 +19,9 @@ _ARGUMENTS = (
     "resume",
 )
 _LISTS = ("allowed_tools", "disallowed_tools", "extra_dirs", "attachments", "options")
-_SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+# Two underscores part a server's name from its tool's.
+_SERVER_NAME = re.compile(r"(?!.*__)[A-Za-z0-9_-]{1,64}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def check(task: Task) -> None:
@@ -75,13 +77,25 @@ def _check_name(field: str, value: str) -> None:
 
 def _check_server(name: str, server: McpServer) -> None:
     if not _SERVER_NAME.fullmatch(name):
-        raise BadInput("mcp_servers", name, "no name of a server.", next_step="Use letters, digits, - and _.")
+        raise BadInput("mcp_servers", name, "no name of a server.", next_step="Use letters, digits, - and single _.")
     if bool(server.command) == bool(server.url):
         given = {"command": server.command, "url": server.url}
         raise BadInput(f"mcp_servers {name}", given, "it needs a command or a url.", next_step="Give one of them.")
     if server.url and not server.url.startswith(("http://", "https://")):
         raise BadInput(f"mcp_servers {name}", server.url, "no URL.", next_step="Begin it with https:// or http://.")
-    for word in (server.command, *server.args, *server.env, *server.env.values(), server.url, *server.headers):
+    for variable in server.env:
+        if not _VARIABLE.fullmatch(variable):
+            step = "Use letters, digits and _."
+            raise BadInput(f"mcp_servers {name}", variable, "no name of a variable.", next_step=step)
+    for word in (
+        *server.headers,
+        *server.headers.values(),
+        server.command,
+        *server.args,
+        *server.env,
+        *server.env.values(),
+        server.url,
+    ):
         if "\0" in word:
             raise BadInput(f"mcp_servers {name}", word, "it holds a NUL byte.", next_step="Remove it.")
 

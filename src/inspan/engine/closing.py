@@ -13,7 +13,7 @@ from inspan.redaction import Gate, SecretSet
 from inspan.stores import index
 from inspan.stores.folder import RunFolder, unmark_active, write_json, write_text
 from inspan.stores.log import RunLog
-from inspan.stores.sessions import read_session, session_of, write_session
+from inspan.stores.sessions import editing, read_session, session_of, write_session
 
 from .large import whole
 from .plan import Plan
@@ -40,8 +40,8 @@ def close_run(state: str, folder: RunFolder, summary: Summary, *, secrets: Mappi
     try:
         write_text(folder.file("output.md"), gate.text(whole(summary.answer, folder=folder.path)))
         write_json(folder.file("exit.json"), exit_file, sync=False)
-        index.put(state, [row_of(folder, summary, ended)])
         _remember(state, folder, summary)
+        index.put(state, [row_of(folder, summary, ended)])
         unmark_active(state, folder.run_id)
     except (StateUnusable, OSError):
         return False
@@ -50,15 +50,21 @@ def close_run(state: str, folder: RunFolder, summary: Summary, *, secrets: Mappi
 
 def _remember(state: str, folder: RunFolder, summary: Summary) -> None:
     """Keeps what the next run of the session must know; once, however often a run is closed."""
-    record = read_session(state, session_of(folder))
-    if record is None or record.told_by == folder.run_id:
-        return
-    told = Told(
-        usage=record.told.usage + (summary.usage or Usage()),
-        cost_usd=record.told.cost_usd + (summary.cost_usd or 0.0),
-    )
-    session_id = summary.session_id or record.session_id
-    write_session(state, msgspec.structs.replace(record, session_id=session_id, told=told, told_by=folder.run_id))
+    key = session_of(folder)
+    with editing(state):
+        try:
+            record = read_session(state, key)
+        except StateUnusable:
+            return  # A damaged record can be told nothing; resuming the session says so.
+        if record is None or folder.run_id in record.told_by:
+            return
+        told = Told(
+            usage=record.told.usage + (summary.usage or Usage()),
+            cost_usd=record.told.cost_usd + (summary.cost_usd or 0.0),
+        )
+        session_id = summary.session_id or record.session_id
+        told_by = (*record.told_by, folder.run_id)
+        write_session(state, msgspec.structs.replace(record, session_id=session_id, told=told, told_by=told_by))
 
 
 def fail_to_start(plan: Plan, folder: RunFolder, log: RunLog, problem: str) -> RunEnded:

@@ -35,14 +35,27 @@ def lighten(frame: bytes, *, folder: str, secrets: SecretSet, number: int) -> by
 
 
 def whole(value: Any, *, folder: str) -> Any:
-    """A text, or a value with texts in it, with what had been moved beside the log put back, redacted as it lies."""
+    """A text, or a value with texts in it, with what had been moved beside the log put back, redacted as it lies.
+
+    A text may itself be JSON in which large texts are referenced; it is then written anew.
+    """
+    restored = _restored(value, folder)
+    if not isinstance(restored, str) or not _REFERENCE.search(restored):
+        return restored
+    try:
+        return msgspec.json.encode(_restored(msgspec.json.decode(restored), folder)).decode()
+    except msgspec.DecodeError:
+        return restored
+
+
+def _restored(value: Any, folder: str) -> Any:
     if isinstance(value, str):
         match = _REFERENCE.fullmatch(value)
         return _kept(value, os.path.join(folder, match[1])) if match else value
     if isinstance(value, list):
-        return [whole(each, folder=folder) for each in cast(list[Any], value)]
+        return [_restored(each, folder) for each in cast(list[Any], value)]
     if isinstance(value, dict):
-        return {key: whole(each, folder=folder) for key, each in cast(dict[str, Any], value).items()}
+        return {key: _restored(each, folder) for key, each in cast(dict[str, Any], value).items()}
     return value
 
 

@@ -1,20 +1,34 @@
 """All runs at once: listing them, and rebuilding the index from their logs."""
 
 import os
+from collections.abc import Callable
+from typing import TypeVar
 
 from inspan.errors import StateUnusable
 from inspan.folds.summary import Summary
 from inspan.stores import index
 from inspan.stores.folder import RunFolder, active_runs, all_runs, is_locked, unmark_active
-from inspan.stores.index import Row
+from inspan.stores.index import Entry, Row
 
 from .rows import living_row, row_of, unreadable_row
 from .runs import settle
 
+T = TypeVar("T")
+
 
 def list_runs(state: str, *, ended: bool, limit: int | None = None) -> list[Row]:
     """Living runs, newest first, and after them the ended ones where asked for."""
-    living: list[Row] = []
+    living = [entry.row for entry in active_entries(state, ended=ended)]
+    if not ended:
+        return living
+    rows = indexed(state, lambda: index.newest(state, limit=limit or -1))
+    shown = {row.run_id for row in living}
+    return living + [row for row in rows if row.run_id not in shown] if shown else rows
+
+
+def active_entries(state: str, *, ended: bool) -> list[Entry]:
+    """What is on the active list: living runs, and where asked for those that ended and could not be closed."""
+    living: list[Entry] = []
     for folder in reversed(active_runs(state)):
         if not os.path.exists(folder.file("run.json")):
             continue
@@ -26,27 +40,34 @@ def list_runs(state: str, *, ended: bool, limit: int | None = None) -> list[Row]
                 living.append(row_of(folder, summary, summary.ended))
         except StateUnusable as error:
             living.append(unreadable_row(folder, error))
-    if not ended:
-        return living
-    rows = index.newest(state, limit=limit or -1)
-    shown = {row.run_id for row in living}
-    return living + [row for row in rows if row.run_id not in shown] if shown else rows
+    return living
+
+
+def indexed(state: str, read: Callable[[], list[T]]) -> list[T]:
+    """What the index says; one that another version of inspan wrote is rebuilt first, once."""
+    try:
+        return read()
+    except StateUnusable:
+        if not index.is_outdated(state):
+            raise
+    reindex(state)
+    return read()
 
 
 def reindex(state: str) -> tuple[int, list[str]]:
     """Rebuilds the index from the logs; gives how many runs it has now and a sentence for each it could not read."""
-    rows: list[Row] = []
+    entries: list[Entry] = []
     problems: list[str] = []
     for folder in all_runs(state):
         try:
             summary = settle(state, folder)
             if summary.ended:
-                rows.append(row_of(folder, summary, summary.ended))
+                entries.append(row_of(folder, summary, summary.ended))
                 unmark_active(state, folder.run_id)
         except StateUnusable as error:
             problems.append(f"{folder.run_id}: {error}")
-    index.replace_all(state, rows)
-    return len(rows), problems
+    index.replace_all(state, entries)
+    return len(entries), problems
 
 
 def _closed(state: str, folder: RunFolder, summary: Summary) -> bool:

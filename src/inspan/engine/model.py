@@ -8,10 +8,12 @@ from inspan.protocol.events import Event, ModelCallEnded, RateLimited
 from inspan.protocol.outcome import Reason
 from inspan.redaction import SecretSet
 
+from . import registry
 from .plan import Plan
 
 if TYPE_CHECKING:
     from inspan.gateway import Gateway, ModelCall, ScriptUpstream
+    from inspan.gateway.upstream import Upstream
 
 _MESSAGE_CHARACTERS = 2000
 
@@ -51,12 +53,22 @@ class ModelEndpoint:
         self._script = ScriptUpstream(scenario, cwd=self._plan.task.cwd, redact=self._redact)
         self._gateway = Gateway(
             token=self._plan.token,
-            upstream=self._script,
+            upstream=self._limited(self._script),
             on_call=self._call_ended,
             stall_timeout_s=self._plan.task.limits.stall_timeout_s,
             on_stall=self._stalled,
         )
         await self._gateway.open(self._listener)
+
+    def _limited(self, upstream: "Upstream") -> "Upstream":
+        """The upstream with the limit on turns in front of it, where the agent does not keep that limit itself."""
+        most = self._plan.task.limits.max_turns
+        if most is None or registry.driver(self._plan.agent).capabilities.max_turns != "no":
+            return upstream
+        from inspan.gateway.turns import TurnLimit  # Start-up time: few runs have this limit.
+
+        excess = f"the agent wanted to make model call {most + 1}, and {most} are allowed"
+        return TurnLimit(upstream, most=most, on_excess=lambda: self._end("max_turns", excess))
 
     async def close(self) -> None:
         if self._gateway:

@@ -343,6 +343,7 @@ def _describe(plan: Plan, folder: RunFolder) -> None:
                 "project": plan.project,
                 "argv": plan.argv,
                 "session": plan.session,
+                "told": msgspec.to_builtins(plan.told),
                 "session_id": plan.session_id,
                 "task": msgspec.to_builtins(plan.task),
             }

@@ -110,11 +110,12 @@ def remove(state: str, folder: RunFolder) -> None:
         session = session_of(folder)
     except StateUnusable:
         session = folder.run_id  # What cannot be read can still be deleted.
+    # Before the run itself: if this fails, the run is still there to be removed again.
+    forget_run(state, session, folder.run_id)
     unmark_active(state, folder.run_id)
     index.remove(state, folder.run_id)
     try:
         shutil.rmtree(folder.path)
-        forget_run(state, session, folder.run_id)
     except OSError as error:
         raise unusable(folder.path, error) from error
 

@@ -2,16 +2,19 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 
 import msgspec
 
 from inspan.contracts.driver import Driver
-from inspan.errors import BadInput, RunNotFound, SessionNotFound
+from inspan.errors import BadInput, RunNotFound, SessionNotFound, StateUnusable
 from inspan.protocol.task import Task
 from inspan.protocol.usage import Told
+from inspan.stores.folder import RunFolder, active_runs
 from inspan.stores.paths import private_folder, state_home
 from inspan.stores.sessions import (
     SessionRecord,
+    editing,
     forget_run,
     lock_session,
     read_session,
@@ -27,29 +30,24 @@ _TAIL_BYTES = 4_000_000
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that one run has for itself: `lock` is closed by the run's owner, `resumed` is the agent's id or empty.
-
-    `fresh` when it was made for this run, and goes with it when the run cannot be started.
-    """
+    """A session that one run has for itself: the run's owner closes `lock`; `resumed` is the agent's id, or empty."""
 
     record: SessionRecord
     lock: int
-    fresh: bool
     resumed: str = ""
 
 
 def with_session(task: Task, env: Mapping[str, str]) -> tuple[Task, SessionRecord | None]:
-    """The task as its session wants it (agent, folder and profile are the session's own), and that session.
+    """The task as its session wants it, and that session: agent, folder and profile are the session's own.
 
-    Raises `SessionNotFound`, or `BadInput` where the task asks for another agent or folder than the session has.
+    So is the model, unless the task names another. Raises `SessionNotFound`, or `BadInput` where the task asks for
+    another agent or folder than the session has.
     """
     if not task.resume:
         if task.fork:
             raise BadInput("fork", True, "there is nothing to fork.", next_step="Name the session with --resume.")
         return task, None
-    record = _found(state_home(env), task)
-    if record is None:
-        return task, _foreign(task)
+    name, record = _found(state_home(env), task)
     agent = registry.driver(task.agent).name if task.agent else record.agent
     if agent != record.agent:
         raise BadInput("agent", task.agent, f"the session is one of {record.agent}.", next_step="Leave --agent out.")
@@ -60,31 +58,55 @@ def with_session(task: Task, env: Mapping[str, str]) -> tuple[Task, SessionRecor
             f"the session belongs to {record.cwd}.",
             next_step="Leave --cwd out to go on there, or start a new session here.",
         )
-    return msgspec.structs.replace(task, agent=record.agent, cwd=record.cwd, profile=record.profile), record
+    if not os.path.isdir(record.cwd):
+        raise BadInput(
+            "cwd",
+            record.cwd,
+            "the folder of the session is gone.",
+            next_step="Make it again, or start a new session elsewhere.",
+        )
+    own = {"agent": record.agent, "cwd": record.cwd, "profile": record.profile, "model": task.model or record.model}
+    return msgspec.structs.replace(task, resume=name, **own), record
 
 
 def take(state: str, task: Task, *, record: SessionRecord | None, run_id: str, agent: str) -> Taken:
-    """Takes the session for a run, and makes a new one where it is fresh or a fork; raises `SessionBusy`."""
-    if record and record.key and not task.fork:
-        lock = lock_session(state, record.key)
-        # Read again: what was told may have changed until the lock was ours.
-        record = read_session(state, record.key) or record
-        record = msgspec.structs.replace(record, runs=(*record.runs, run_id))
-        return _entered(state, Taken(record=record, lock=lock, fresh=False, resumed=record.session_id))
-    new = SessionRecord(key=run_id, home=run_id, agent=agent, profile=task.profile, cwd=task.cwd, runs=(run_id,))
-    if record:
-        new = msgspec.structs.replace(new, home=record.home or run_id, told=record.told)
-    lock = lock_session(state, run_id)
-    return _entered(state, Taken(record=new, lock=lock, fresh=True, resumed=record.session_id if record else ""))
+    """Takes the session for a run, and makes a new one where it is fresh or a fork.
+
+    Raises `SessionBusy`, or `SessionNotFound` for one that was deleted since it was found.
+    """
+    with editing(state):
+        known = read_session(state, record.key) if record else None
+        if record and record.runs and not (known and known.runs):
+            raise SessionNotFound(
+                f"The session of run {record.key} has just been deleted.", next_step="Start a new one."
+            )
+        if record and not task.fork:
+            return _entered(state, task, known or record, run_id=run_id, resumed=record.session_id)
+        new = SessionRecord(key=run_id, home=run_id, agent=agent, profile=task.profile, cwd=task.cwd)
+        if record:
+            home = record.home if record.profile == "clean" else run_id
+            new = msgspec.structs.replace(new, home=home, told=(known or record).told)
+        return _entered(state, task, new, run_id=run_id, resumed=record.session_id if record else "")
 
 
-def _entered(state: str, taken: Taken) -> Taken:
+def _entered(state: str, task: Task, record: SessionRecord, *, run_id: str, resumed: str) -> Taken:
+    record = msgspec.structs.replace(record, model=task.model or record.model, runs=(*record.runs, run_id))
+    taken = Taken(record=record, lock=lock_session(state, record.key), resumed=resumed)
     try:
-        write_session(state, taken.record)
+        write_session(state, record)
     except BaseException:
         os.close(taken.lock)
         raise
     return taken
+
+
+def correct_told(state: str, taken: Taken, told: Told) -> None:
+    """Keeps what the agent is found to have told before, so that it is not lost with a turn that breaks off."""
+    if told == taken.record.told:
+        return
+    with editing(state):
+        record = read_session(state, taken.record.key) or taken.record
+        write_session(state, msgspec.structs.replace(record, told=told))
 
 
 def config_folder(state: str, record: SessionRecord) -> str:
@@ -114,39 +136,73 @@ def release(state: str, key: str, run_id: str) -> None:
     forget_run(state, key, run_id)
 
 
-def _found(state: str, task: Task) -> SessionRecord | None:
-    from .runs import find, settle  # Start-up time: only going on with a session needs it.
+def _found(state: str, task: Task) -> tuple[str, SessionRecord]:
+    """The session that a task means, and its name in full: of the run that was found, else as it was given."""
+    from .runs import find  # Start-up time: only going on with a session needs it.
 
-    record = next((each for each in sessions(state) if task.resume in (each.session_id, each.key)), None)
-    if record and record.session_id:
-        return record
     try:
         folder = find(state, task.resume)
-    except RunNotFound:
-        if task.profile == "user" and task.resume != "@last":
-            return None
-        raise SessionNotFound(
-            f"There is no session {task.resume!r}, and no run of that name.",
-            next_step="`inspan ps -a` lists runs; a session is deleted with its last run.",
-        ) from None
-    summary, record = settle(state, folder), read_session(state, session_of(folder))
-    # A run that was lost has not told the session's record; its log has the id.
-    session_id = summary.session_id or (record.session_id if record else "")
-    if record is None or not session_id:
+    except RunNotFound as error:
+        record = _by_id(state, task.resume) or (_foreign(task) if task.profile == "user" else None)
+        if record is None:
+            message = error.message if task.resume == "@last" else f"{error.message} No session has this id either."
+            step = f"{error.next_step} A session is deleted with its last run."
+            raise SessionNotFound(message, next_step=step) from None
+        return task.resume, record
+    return folder.run_id, _of_run(state, folder)
+
+
+def _of_run(state: str, folder: RunFolder) -> SessionRecord:
+    from .runs import settle  # Start-up time: as above.
+
+    summary = settle(state, folder)
+    record = _settled(state, session_of(folder))
+    # A run that has not ended has not told the session's record; its log has the id.
+    session_id = record.session_id or summary.session_id if record else ""
+    if record is None or not record.runs or not session_id:
         raise SessionNotFound(
             f"Run {folder.run_id} opened no session that could be continued.", next_step="Start a new one."
         )
     return msgspec.structs.replace(record, session_id=session_id)
 
 
-def _foreign(task: Task) -> SessionRecord:
-    """A session that the user began without inspan: the agent itself knows whether it exists."""
+def _by_id(state: str, session_id: str) -> SessionRecord | None:
+    from .runs import find  # Start-up time: as above.
+
+    unknown: list[SessionRecord] = []
+    for record in sessions(state):
+        if record.session_id == session_id and record.runs:
+            return _settled(state, record.key)
+        if not record.session_id and record.runs:
+            unknown.append(record)
+    for record in unknown:  # Living, lost, or never opened.
+        with suppress(StateUnusable, SessionNotFound):
+            known = _of_run(state, find(state, record.runs[-1]))
+            if known.session_id == session_id:
+                return known
+    return None
+
+
+def _settled(state: str, key: str) -> SessionRecord | None:
+    """The session's record once its lost runs are known as such: nothing of them lives, and their words are counted."""
+    from .runs import settle  # Start-up time: as above.
+
+    record = read_session(state, key)
+    unsettled = [folder for folder in active_runs(state) if record and folder.run_id in record.runs]
+    for folder in unsettled:
+        with suppress(StateUnusable):  # Another run of the session that cannot be read is no hindrance.
+            settle(state, folder)
+    return read_session(state, key) if unsettled else record
+
+
+def _foreign(task: Task) -> SessionRecord | None:
+    """A session that the user began without inspan: the agent itself knows whether it exists.
+
+    Nothing for what can be no session of this agent.
+    """
     driver = registry.driver(task.agent)
-    if not driver.session_ids.fullmatch(task.resume):
-        raise SessionNotFound(
-            f"There is no run {task.resume!r}, and {driver.title} has no sessions with such a name.",
-            next_step="`inspan ps -a` lists runs.",
-        )
-    return SessionRecord(
-        key="", home="", agent=driver.name, profile=task.profile, cwd=task.cwd or os.getcwd(), session_id=task.resume
-    )
+    if not driver.session_ids.fullmatch(task.resume) or "/" in task.resume:
+        return None
+    key = f"{driver.name}-{task.resume}"
+    cwd = task.cwd or os.getcwd()
+    return SessionRecord(key=key, home=key, agent=driver.name, profile=task.profile, cwd=cwd, session_id=task.resume)

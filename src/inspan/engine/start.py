@@ -60,7 +60,7 @@ def _blob(prepared: Prepared) -> dict[str, object]:
 
 
 def _without_secrets(secrets: Mapping[str, str]) -> dict[str, str]:
-    """Our environment for a process that needs none of its secrets: anybody with our user's powers can read it there."""
+    """Our environment for a process that needs none of its secrets: whoever has our powers can read it there."""
     values = set(secrets.values())
     return {name: value for name, value in os.environ.items() if value not in values}
 

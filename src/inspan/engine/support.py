@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from inspan.contracts.driver import Capabilities, Driver
-from inspan.errors import Unsupported
+from inspan.errors import BadInput, Unsupported
 from inspan.protocol.task import Task
 
 # Field of the task → whether it is asked for. The capability of the same name says whether the agent has it.
@@ -35,10 +35,25 @@ def check_support(task: Task, driver: Driver) -> None:
         raise _unsupported("effort", task.effort, driver, known)
     if task.limits.max_turns is not None and capabilities.max_turns == "no" and not task.model_from:
         raise _unsupported("max_turns", task.limits.max_turns, driver, capabilities.notes.get("max_turns", ""))
+    _check_servers(task, capabilities, driver)
+
+
+def _check_servers(task: Task, capabilities: Capabilities, driver: Driver) -> None:
+    if task.mode == "complete" and task.mcp_servers and not _grants_servers(task):
+        raise BadInput(
+            "mcp_servers",
+            list(task.mcp_servers),
+            "a completion has no tools, unless they are allowed.",
+            next_step="Allow theirs with --allow-tool mcp__NAME, or leave the servers out.",
+        )
     for name, server in task.mcp_servers.items():
         kind = "stdio" if server.command else "http"
         if kind not in capabilities.mcp:
             raise _unsupported(f"mcp_servers {name}", kind, driver, _mcp_words(capabilities))
+
+
+def _grants_servers(task: Task) -> bool:
+    return any(tool.startswith("mcp__") for tool in task.allowed_tools or ())
 
 
 def _mcp_words(capabilities: Capabilities) -> str:

@@ -1,4 +1,4 @@
-"""Calling a stranger's function with each event, apart from the run: a slow one is waited for, a failing one is noted.
+"""Calling strangers' functions with each event, apart from the run: a slow one is waited for, a failing one is noted.
 
 A plain function is called in a thread of its own, so that blocking in it blocks nothing else; a coroutine function is
 awaited in the caller's loop. Either way events come in order, one at a time, and none is left out.
@@ -10,115 +10,172 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from contextvars import copy_context
 
 from inspan.protocol.events import Event
 
-Teller = Callable[[Event], Awaitable[None] | None]
-_PATIENCE_S = 10.0
-_LOOK_S = 0.05
+Listener = Callable[[Event], object]
+"""A function, or one that gives something to wait for; what else it gives back does not matter."""
+Teller = Listener | tuple[Listener, ...]
+PATIENCE_S = 30.0
+"""How long a function may stay in one call once its run has ended."""
 
 
 class Telling:
-    """`tell` never waits and never raises; `close` waits for the function as long as it makes progress.
+    """`tell` never waits and never raises; `close` waits for each function as long as it makes progress.
 
-    `on_problem` hears, in the loop, of the first exception; the function goes on being called.
+    None of several functions waits for another. `on_problem` hears, in the loop, of the first exception of each, and
+    the loop's exception handler gets it whole; the function goes on being called.
     """
 
-    def __init__(self, function: Teller, *, on_problem: Callable[[str], None]) -> None:
+    def __init__(
+        self, functions: Teller, *, on_problem: Callable[[str], None], patience_s: float | None = None
+    ) -> None:
+        self._patience_s = PATIENCE_S if patience_s is None else patience_s
+        each = (functions,) if callable(functions) else functions
+        self._hearings = [
+            (_InLoop if inspect.iscoroutinefunction(one) else _InThread)(one, on_problem=on_problem) for one in each
+        ]
+
+    def tell(self, events: Sequence[Event]) -> None:
+        for hearing in self._hearings:
+            hearing.put(events)
+
+    async def close(self) -> bool:
+        """Whether everything was heard; gives up on a function that stays in one call for too long, and says so."""
+        for hearing in self._hearings:
+            hearing.end()
+        return all([await hearing.finish(self._patience_s) for hearing in self._hearings])
+
+
+class _Hearing:
+    """One function, and what it has heard so far. All of it but `_call` happens in the loop."""
+
+    def __init__(self, function: Listener, *, on_problem: Callable[[str], None]) -> None:
         self._function = function
         self._on_problem = on_problem
         self._loop = asyncio.get_running_loop()
+        # What the caller has set for its own logging should hold in its function too.
+        self._context = copy_context()
+        self._done: asyncio.Future[None] = self._loop.create_future()
         self._told = 0
         self._heard = 0
         self._failed = False
-        self._way: _Coroutine | _Thread = (
-            _Coroutine(self._call_and_wait) if inspect.iscoroutinefunction(function) else _Thread(self._call)
-        )
-
-    def tell(self, events: Sequence[Event]) -> None:
-        self._told += len(events)
-        self._way.put(events)
-
-    async def close(self) -> bool:
-        """Whether everything was heard; gives up on a function that stays in one call for too long."""
-        self._way.end()
-        patience_s, heard = _PATIENCE_S, self._heard
-        while self._heard < self._told and patience_s > 0:
-            await asyncio.sleep(_LOOK_S)
-            patience_s = _PATIENCE_S if self._heard != heard else patience_s - _LOOK_S
-            heard = self._heard
-        self._way.drop()
-        return self._heard >= self._told
-
-    def _call(self, event: Event) -> None:
-        try:
-            self._function(event)
-        except Exception as error:  # A stranger's code may raise anything.
-            if not self._failed:
-                self._loop.call_soon_threadsafe(self._note, error)
-        self._heard += 1
-
-    async def _call_and_wait(self, event: Event) -> None:
-        try:
-            waiting = self._function(event)
-            if waiting is not None:
-                await waiting
-        except Exception as error:  # As above; a cancellation is not caught: it is ours.
-            self._note(error)
-        self._heard += 1
-
-    def _note(self, error: Exception) -> None:
-        if not self._failed:
-            self._failed = True
-            self._on_problem(f"the event callback raised {error!r}; it goes on being called")
-
-
-class _Thread:
-    def __init__(self, call: Callable[[Event], None]) -> None:
-        self._queue: queue.SimpleQueue[Sequence[Event] | None] = queue.SimpleQueue()
-        self._call = call
-        # A daemon: a function that never returns must not keep its program from leaving.
-        threading.Thread(target=self._work, name="inspan-callback", daemon=True).start()
+        self._dropped = False
 
     def put(self, events: Sequence[Event]) -> None:
+        raise NotImplementedError
+
+    def end(self) -> None:
+        raise NotImplementedError
+
+    async def finish(self, patience_s: float) -> bool:
+        while not self._done.done():
+            heard = self._heard
+            await asyncio.wait({self._done}, timeout=patience_s)
+            if self._heard == heard and not self._done.done():
+                self._drop(patience_s)
+                return False
+        return True
+
+    def _drop(self, patience_s: float) -> None:
+        self._dropped = True
+        missed = self._told - self._heard - 1
+        message = f"inspan: the event callback stays in one call for {patience_s:g} s and more: it is left alone"
+        self._loop.call_exception_handler({"message": f"{message}, and {missed} events were not told to it"})
+
+    def _note(self, error: BaseException) -> None:
+        if self._failed:
+            return
+        self._failed = True
+        self._on_problem(f"the event callback raised {error!r}; it goes on being called")
+        self._loop.call_exception_handler({"message": "inspan: the event callback raised", "exception": error})
+
+    def _finished(self) -> None:
+        if not self._done.done():
+            self._done.set_result(None)
+
+
+class _InThread(_Hearing):
+    def __init__(self, function: Listener, *, on_problem: Callable[[str], None]) -> None:
+        super().__init__(function, on_problem=on_problem)
+        self._queue: queue.SimpleQueue[Sequence[Event] | None] = queue.SimpleQueue()
+        # A daemon: a function that never returns must not keep its program from leaving.
+        threading.Thread(target=self._context.run, args=(self._work,), name="inspan-callback", daemon=True).start()
+
+    def put(self, events: Sequence[Event]) -> None:
+        self._told += len(events)
         self._queue.put(events)
 
     def end(self) -> None:
         self._queue.put(None)
 
-    def drop(self) -> None:
-        pass
-
     def _work(self) -> None:
         while (events := self._queue.get()) is not None:
             for event in events:
+                if self._dropped:
+                    return
                 self._call(event)
+        self._in_loop(self._finished)
+
+    def _call(self, event: Event) -> None:
+        try:
+            waiting = self._function(event)
+            if inspect.isawaitable(waiting):
+                # A plain function that gives something to wait for, as a lambda around a coroutine function does.
+                asyncio.run_coroutine_threadsafe(_awaited(waiting), self._loop).result()
+        except BaseException as error:  # A stranger's code may raise anything, SystemExit too.
+            self._in_loop(self._note, error)
+        self._heard += 1
+
+    def _in_loop(self, act: Callable[..., None], *arguments: object) -> None:
+        with suppress(RuntimeError):  # The loop is closed: nobody waits for this any more.
+            self._loop.call_soon_threadsafe(act, *arguments)
 
 
-class _Coroutine:
-    def __init__(self, call: Callable[[Event], Awaitable[None]]) -> None:
+class _InLoop(_Hearing):
+    def __init__(self, function: Listener, *, on_problem: Callable[[str], None]) -> None:
+        super().__init__(function, on_problem=on_problem)
         self._waiting: deque[Event] = deque()
-        self._more = asyncio.Event()
         self._ended = False
-        self._call = call
-        self._task = asyncio.get_running_loop().create_task(self._work())
+        self._worker: asyncio.Task[None] | None = None
 
     def put(self, events: Sequence[Event]) -> None:
+        self._told += len(events)
         self._waiting.extend(events)
-        self._more.set()
+        # No task stands idle: a loop that shuts down would cancel it, and the last events would go unheard.
+        if self._worker is None and events:
+            self._worker = self._loop.create_task(self._work(), context=self._context)
 
     def end(self) -> None:
         self._ended = True
-        self._more.set()
+        if self._worker is None:
+            self._finished()
 
-    def drop(self) -> None:
-        self._task.cancel()
+    def _drop(self, patience_s: float) -> None:
+        super()._drop(patience_s)
+        if self._worker:
+            self._worker.cancel()
 
     async def _work(self) -> None:
-        while self._waiting or not self._ended:
-            if self._waiting:
-                await self._call(self._waiting.popleft())
-                continue
-            self._more.clear()
-            if not self._ended:
-                await self._more.wait()
+        while self._waiting and not self._dropped:
+            await self._call(self._waiting.popleft())
+        self._worker = None
+        if self._ended:
+            self._finished()
+
+    async def _call(self, event: Event) -> None:
+        try:
+            waiting = self._function(event)
+            if inspect.isawaitable(waiting):
+                await waiting
+        except (Exception, asyncio.CancelledError) as error:
+            # A cancellation that is not ours is the function's own, or that of a loop that shuts down.
+            if not self._dropped:
+                self._note(error)
+        self._heard += 1
+
+
+async def _awaited(waiting: Awaitable[object]) -> None:
+    await waiting

@@ -160,6 +160,7 @@ def _rate_limited(summary: Summary, event: RateLimited) -> None:
 
 def _model_call_ended(summary: Summary, event: ModelCallEnded) -> None:
     summary.calls += 1
+    summary.model = summary.model or event.model
     if event.usage:
         summary.gateway_usage = (summary.gateway_usage or Usage()) + event.usage
 

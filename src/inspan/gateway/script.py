@@ -1,6 +1,7 @@
 """A scripted model: answers each call with the next step of a scenario, and says where a run left it."""
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -72,7 +73,7 @@ class ScriptUpstream:
     def _aside(self, request: Request) -> tuple[int, Call] | None:
         """The answer to a request that holds the text which an answer out of order waits for."""
         for call in self._asides:
-            if _spelled(call.when) in request.body:
+            if _occurs(call.when, request.body):
                 return 0, call
         return None
 
@@ -95,7 +96,7 @@ class ScriptUpstream:
     def _objection(self, call: Call, request: Request, ask: Ask, *, tool: ToolUse | None) -> str:
         """What keeps this call from being answered as written."""
         for text in _parts(call.expect_anywhere):
-            if _spelled(text) not in request.body:
+            if not _occurs(text, request.body):
                 return f"expected {text!r} anywhere in the request, and it is not there"
         if call.expect not in ask.newest_text:
             return f"expected {call.expect!r}, but what came was {self._shown(ask)}"
@@ -120,9 +121,9 @@ class ScriptUpstream:
         return f"Call {self._index + 1} of {total} was {asked}."
 
 
-def _spelled(text: str) -> bytes:
-    """A text as it stands inside a string of a JSON request."""
-    return msgspec.json.encode(text)[1:-1]
+def _occurs(text: str, body: bytes) -> bool:
+    """Whether a text stands inside a string of a JSON request, as it is or with all but ASCII escaped."""
+    return any(spelled[1:-1] in body for spelled in (msgspec.json.encode(text), json.dumps(text).encode()))
 
 
 def _wanted(call: Call) -> Step | None:

@@ -1,11 +1,18 @@
-"""The index of ended runs in SQLite: a convenience that can be deleted and rebuilt from the logs."""
+"""The index of ended runs in SQLite: a convenience that can be deleted and rebuilt from the logs.
+
+An index that another version of inspan wrote is neither read nor changed: whoever meets it says so, and the engine
+rebuilds it.
+"""
 
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from inspan.errors import StateUnusable
+from inspan.protocol.usage import Usage
 
 from .folder import forget
 from .paths import private_folder
@@ -13,12 +20,14 @@ from .paths import private_folder
 if TYPE_CHECKING:
     import sqlite3
 
-_VERSION = 2
+_VERSION = 3
 _TABLE = """
 CREATE TABLE IF NOT EXISTS run (
     run_id TEXT PRIMARY KEY, project TEXT NOT NULL, task TEXT NOT NULL, agent TEXT NOT NULL,
     started_at REAL NOT NULL, duration_s REAL NOT NULL, outcome TEXT NOT NULL, reason TEXT NOT NULL,
-    prompt TEXT NOT NULL, tokens INTEGER NOT NULL, cost_usd REAL, session_id TEXT NOT NULL
+    prompt TEXT NOT NULL, tokens INTEGER NOT NULL, cost_usd REAL, session_id TEXT NOT NULL,
+    model TEXT NOT NULL, scripted INTEGER NOT NULL,
+    input INTEGER, output INTEGER, cache_read INTEGER, cache_write INTEGER, reasoning INTEGER
 ) WITHOUT ROWID
 """
 
@@ -40,10 +49,27 @@ class Row(NamedTuple):
     session_id: str
 
 
-def put(state: str, rows: Sequence[Row]) -> None:
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is kept of an ended run: its row, and for `cost` what it used. `scripted`: no real model answered."""
+
+    row: Row
+    model: str = ""
+    scripted: bool = False
+    usage: Usage | None = None
+
+
+_ROW = ", ".join(Row._fields)
+_USAGE = Usage.__struct_fields__
+_COLUMNS = (*Row._fields, "model", "scripted", *_USAGE)
+
+
+def put(state: str, entries: Sequence[Entry]) -> None:
     """Enters ended runs; a run that is there already is replaced."""
     with _open(state) as database, database:
-        database.executemany(f"INSERT OR REPLACE INTO run VALUES ({','.join('?' * len(Row._fields))})", rows)
+        database.executemany(
+            f"INSERT OR REPLACE INTO run ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})",
+            [_values(entry) for entry in entries],
+        )
 
 
 def remove(state: str, run: str) -> None:
@@ -52,16 +78,19 @@ def remove(state: str, run: str) -> None:
         database.execute("DELETE FROM run WHERE run_id = ?", (run,))
 
 
-def replace_all(state: str, rows: Sequence[Row]) -> None:
+def replace_all(state: str, entries: Sequence[Entry]) -> None:
     """Throws the index away, whatever state it is in, and builds it anew."""
     for suffix in ("", "-wal", "-shm"):
         forget(os.path.join(state, "index.db" + suffix))  # Another process may be doing the same just now.
-    put(state, rows)
+    put(state, entries)
 
 
-def newest(state: str, *, limit: int = -1) -> list[Row]:
-    """Ended runs, newest first."""
-    return _select(state, "ORDER BY run_id DESC LIMIT ?", (limit,))
+def newest(state: str, *, limit: int = -1, prefix: str = "") -> list[Row]:
+    """Ended runs, newest first; with a prefix, those whose id begins so."""
+    if not prefix:
+        return _select(state, "ORDER BY run_id DESC LIMIT ?", (limit,))
+    clause = "WHERE run_id >= ? AND run_id < ? ORDER BY run_id DESC LIMIT ?"
+    return _select(state, clause, (prefix, prefix + "\x7f", limit))
 
 
 def starting_with(state: str, prefix: str) -> list[Row]:
@@ -69,26 +98,78 @@ def starting_with(state: str, prefix: str) -> list[Row]:
     return _select(state, "WHERE run_id >= ? AND run_id < ? ORDER BY run_id LIMIT 2", (prefix, prefix + "\x7f"))
 
 
-def _select(state: str, clause: str, values: tuple[Any, ...]) -> list[Row]:
-    if not os.path.exists(os.path.join(state, "index.db")):
+def entries(state: str, *, since: float = 0.0) -> list[Entry]:
+    """All that is kept of the runs that were started since a moment, newest first."""
+    if not _exists(state):
         return []
     with _open(state) as database:
-        return [Row(*row) for row in database.execute(f"SELECT * FROM run {clause}", values)]
+        found = database.execute(
+            f"SELECT {', '.join(_COLUMNS)} FROM run WHERE started_at >= ? ORDER BY run_id DESC", (since,)
+        )
+        return [_entry(values) for values in found]
+
+
+def is_outdated(state: str) -> bool:
+    """Whether there is an index that another version of inspan wrote."""
+    if not _exists(state):
+        return False
+    with _connected(state) as database:
+        return _version(database) not in (0, _VERSION)
+
+
+def _select(state: str, clause: str, values: tuple[Any, ...]) -> list[Row]:
+    if not _exists(state):
+        return []
+    with _open(state) as database:
+        # Not all columns: of ten thousand runs, those that nobody shows would cost 8 ms.
+        return list(map(Row._make, database.execute(f"SELECT {_ROW} FROM run {clause}", values)))
+
+
+def _values(entry: Entry) -> tuple[Any, ...]:
+    usage = [getattr(entry.usage, name) if entry.usage else None for name in _USAGE]
+    return (*entry.row, entry.model, entry.scripted, *usage)
+
+
+def _entry(values: Sequence[Any]) -> Entry:
+    count = len(Row._fields)
+    model, scripted, *tokens = values[count:]
+    usage = None if tokens[0] is None else Usage(**dict(zip(_USAGE, tokens, strict=True)))
+    return Entry(row=Row._make(values[:count]), model=model, scripted=bool(scripted), usage=usage)
+
+
+def _exists(state: str) -> bool:
+    return os.path.exists(_path(state))
+
+
+def _path(state: str) -> str:
+    return os.path.join(state, "index.db")
 
 
 @contextmanager
 def _open(state: str) -> "Generator[sqlite3.Connection]":
+    with _connected(state) as database:
+        version = _version(database)
+        if version not in (0, _VERSION):
+            raise StateUnusable(
+                f"The index {_path(state)} is of another version of inspan ({version}, not {_VERSION}).",
+                next_step="`inspan reindex` rebuilds it from the runs' logs.",
+            )
+        if version == 0:
+            _create(database)
+        database.execute("PRAGMA synchronous = NORMAL")
+        yield database
+
+
+@contextmanager
+def _connected(state: str) -> "Generator[sqlite3.Connection]":
     import sqlite3  # Start-up time: a run that only follows its own log needs no index.
 
-    path = os.path.join(private_folder(state), "index.db")
+    path = _path(private_folder(state))
     try:
         database = sqlite3.connect(path, timeout=10.0)
     except sqlite3.Error as error:
         raise _broken(path, error) from error
     try:
-        if _version(database) != _VERSION:
-            _create(database)
-        database.execute("PRAGMA synchronous = NORMAL")
         yield database
     except sqlite3.Error as error:
         raise _broken(path, error) from error
@@ -103,7 +184,6 @@ def _create(database: "sqlite3.Connection") -> None:
     with database:
         if _version(database) == _VERSION:
             return  # Another process was quicker, and may have entered runs already.
-        database.execute("DROP TABLE IF EXISTS run")
         database.execute(_TABLE)
         database.execute(f"PRAGMA user_version = {_VERSION}")
 

@@ -1,11 +1,13 @@
 """What inspan keeps of an agent's sessions: who may resume which, where its config lies, what it had told before.
 
-A session has a folder of its own, named after its first run; the lock in it is held by the run that is using it.
+A session has a folder of its own, named after its first run, or after its id where the agent began it without inspan.
+The lock in it is held by the run that is using it; `editing` is held for the moment in which records are changed.
 """
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 
 import msgspec
 
@@ -14,14 +16,15 @@ from inspan.protocol.task import Profile
 from inspan.protocol.usage import Told
 from inspan.protocol.wire import UNREADABLE
 
-from .folder import RunFolder, read_json, write_json
+from .folder import RunFolder, all_runs, read_json, write_json
 from .paths import private_folder, unusable
 
 
 class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One session. `home` is the key of the session whose folder holds the agent's config: a fork shares it.
 
-    `told` is what the agent had told when the run `told_by` ended.
+    `model` is the one that was asked for last. `told` is what the agent has told so far, `told_by` the runs that are
+    counted in it. Without `runs` it has been deleted, and only a fork still needs its folder.
     """
 
     key: str
@@ -30,14 +33,36 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
     profile: Profile
     cwd: str
     session_id: str = ""
+    model: str = ""
     told: Told = Told()
-    told_by: str = ""
+    told_by: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
 
 
 def session_folder(state: str, key: str) -> str:
     """Where a session's record, lock and, in the profile `clean`, the agent's config lie."""
+    if not _is_name(key):
+        raise StateUnusable(f"{key!r} is no name of a session.", next_step="Remove the run that names it: `inspan rm`.")
     return os.path.join(state, "sessions", key)
+
+
+def _is_name(key: str) -> bool:
+    return key not in ("", ".", "..") and "/" not in key
+
+
+@contextmanager
+def editing(state: str) -> Generator[None, None, None]:
+    """Keeps every record from being changed by others, who wait: for whoever reads one to write it again."""
+    path = private_folder(os.path.join(state, "sessions"))
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise unusable(path, error) from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
 
 
 def lock_session(state: str, key: str) -> int:
@@ -59,37 +84,42 @@ def lock_session(state: str, key: str) -> int:
 
 
 def write_session(state: str, record: SessionRecord) -> None:
-    """Stores a record; the caller holds the session's lock."""
+    """Stores a record; the caller is `editing`."""
     write_json(os.path.join(session_folder(state, record.key), "session.json"), msgspec.to_builtins(record), sync=False)
 
 
 def read_session(state: str, key: str) -> SessionRecord | None:
-    """The record of a session, or nothing where there is none."""
+    """The record of a session, or nothing where there is none; raises `StateUnusable` for one that is damaged."""
     path = os.path.join(session_folder(state, key), "session.json")
     try:
         with open(path, "rb") as file:
-            return msgspec.json.decode(file.read(), type=SessionRecord)
-    except (FileNotFoundError, NotADirectoryError):
+            record = msgspec.json.decode(file.read(), type=SessionRecord)
+    except FileNotFoundError:
         return None
     except OSError as error:
         raise unusable(path, error) from error
     except UNREADABLE as error:
-        raise StateUnusable(
-            f"{path} cannot be read: {error}.", next_step="Start a new session; `inspan prune` removes this one."
-        ) from error
+        raise _damaged(path, str(error)) from error
+    if record.key != key:
+        raise _damaged(path, f"it is the record of {record.key!r}")
+    return record
 
 
 def session_of(folder: RunFolder) -> str:
-    """The key of the session that a run belongs to."""
-    return str(read_json(folder.file("run.json")).get("session") or folder.run_id)
+    """The key of the session that a run belongs to: its own, where it names none."""
+    key = read_json(folder.file("run.json")).get("session")
+    return key if isinstance(key, str) and _is_name(key) else folder.run_id
 
 
 def sessions(state: str) -> Iterator[SessionRecord]:
     """Every session that can be read, newest first."""
+    path = os.path.join(state, "sessions")
     try:
-        keys = sorted(os.listdir(os.path.join(state, "sessions")), reverse=True)
+        keys = sorted(os.listdir(path), reverse=True)
     except FileNotFoundError:
         return
+    except OSError as error:
+        raise unusable(path, error) from error
     for key in keys:
         try:
             record = read_session(state, key)
@@ -101,25 +131,68 @@ def sessions(state: str) -> Iterator[SessionRecord]:
 
 def forget_run(state: str, key: str, run_id: str) -> None:
     """Takes a deleted run off its session, which goes with its last run unless a fork still lives on its config."""
-    record = read_session(state, key)
-    if record is None:
+    with editing(state):
+        try:
+            record = read_session(state, key)
+        except StateUnusable:
+            if not _is_named(state, key, besides=run_id):
+                _delete(state, key)
+            return
+        left = tuple(run for run in record.runs if run != run_id) if record else ()
+        if record and (left or _is_home(state, key)):
+            told_by = tuple(run for run in record.told_by if run != run_id)
+            write_session(state, msgspec.structs.replace(record, runs=left, told_by=told_by))
+            return
         _delete(state, key)
-        return
-    left = tuple(run for run in record.runs if run != run_id)
+        if record and record.home != key:
+            _delete_left_home(state, record.home)
+
+
+def _delete_left_home(state: str, key: str) -> None:
+    """Deletes a session that was deleted before and was kept for its forks, the last of which has gone."""
+    try:
+        home = read_session(state, key)
+        left = home is not None and not home.runs and not _is_home(state, key)
+    except StateUnusable:
+        left = _is_name(key) and not _is_named(state, key)
     if left:
-        write_session(state, msgspec.structs.replace(record, runs=left))
-        return
-    others = [other for other in sessions(state) if other.key != key]
-    if any(other.home == key for other in others):
-        write_session(state, msgspec.structs.replace(record, runs=()))
-        return
-    _delete(state, key)
-    home = read_session(state, record.home) if record.home != key else None
-    if home and not home.runs and not any(other.home == home.key for other in others if other.key != home.key):
-        _delete(state, home.key)
+        _delete(state, key)
+
+
+def _is_home(state: str, key: str) -> bool:
+    return any(other.home == key for other in sessions(state) if other.key != key)
+
+
+def _is_named(state: str, key: str, *, besides: str = "") -> bool:
+    """Whether a run or a fork belongs to a session whose own record cannot say so any more."""
+    for folder in all_runs(state):
+        try:
+            if folder.run_id != besides and session_of(folder) == key:
+                return True
+        except StateUnusable:
+            continue
+    return _is_home(state, key)
 
 
 def _delete(state: str, key: str) -> None:
     import shutil  # Start-up time: only deleting needs it.
 
-    shutil.rmtree(session_folder(state, key), ignore_errors=True)
+    path = session_folder(state, key)
+    try:
+        for folder, names, _ in os.walk(path):
+            for name in names:
+                # Caches of some tools are folders that even their owner may not write to.
+                if not os.path.islink(inner := os.path.join(folder, name)):
+                    os.chmod(inner, 0o700)
+        shutil.rmtree(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise unusable(path, error) from error
+
+
+def _damaged(path: str, problem: str) -> StateUnusable:
+    return StateUnusable(
+        f"{path} cannot be used: {problem}.",
+        next_step="Start a new session without --resume; `inspan rm` of its runs deletes this one.",
+    )

@@ -4,13 +4,14 @@ import click
 
 from inspan.cli.exit_codes import of_run
 from inspan.cli.following import print_record, watch
+from inspan.cli.run_names import RunName
 from inspan.engine.runs import find, settle
 from inspan.stores.log import read_log
 from inspan.stores.paths import state_home
 
 
 @click.command()
-@click.argument("run", default="@last")
+@click.argument("run", default="@last", type=RunName())
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run ends, and leave with its exit code.")
 @click.option("--from", "from_number", type=click.IntRange(min=1), default=1, help="Start at this number.")
 @click.option("--json", "as_json", is_flag=True, help="What it does anyway.")

@@ -8,6 +8,7 @@ import click
 from inspan.cli.console import Console
 from inspan.cli.exit_codes import of_run
 from inspan.cli.following import print_record, watch
+from inspan.cli.run_names import RunName
 from inspan.engine.runs import find, settle
 from inspan.protocol.wire import Record
 from inspan.stores.folder import RunFolder
@@ -16,7 +17,7 @@ from inspan.stores.paths import state_home, unusable
 
 
 @click.command()
-@click.argument("run", default="@last")
+@click.argument("run", default="@last", type=RunName())
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run ends, and leave with its exit code.")
 @click.option("--raw", is_flag=True, help="The agent's own stdout and stderr, redacted.")
 @click.option("--json", "as_json", is_flag=True, help="As `inspan events` prints it.")

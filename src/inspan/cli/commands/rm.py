@@ -5,13 +5,14 @@ from contextlib import suppress
 import click
 
 from inspan.cli.output import print_json
+from inspan.cli.run_names import RunName
 from inspan.engine.runs import find, refuse_living, remove, settle
 from inspan.errors import StateUnusable
 from inspan.stores.paths import state_home
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True)
+@click.argument("runs", nargs=-1, required=True, type=RunName("ended"))
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(runs: tuple[str, ...], as_json: bool) -> None:
     """Delete ended runs and their sessions. RUNS are ids, prefixes or @last."""

@@ -3,17 +3,22 @@
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from inspan.cli.durations import Duration
-from inspan.engine.plan import prepare
+from inspan.cli.run_names import AgentName, RunName
+from inspan.engine.configured import Configured, configured
+from inspan.engine.plan import Prepared, prepare
 from inspan.engine.start import start
 from inspan.errors import BadInput
-from inspan.protocol.limits import Limits
 from inspan.protocol.task import McpServer, Mode, Profile, Task
+
+_TIMES = ("timeout", "start_timeout", "idle_timeout", "stall_timeout")
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,14 +62,14 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command()
 @click.argument("prompt", default="")
-@click.option("-a", "--agent", help="Which agent; `inspan agents` lists them.")
+@click.option("-a", "--agent", type=AgentName(), help="Which agent; `inspan agents` lists them.")
 @click.option("--mode", type=click.Choice(["exec", "review", "complete"]), help="What it may do. [default: exec]")
 @click.option("-C", "--cwd", help="The working folder. [default: this one; the session's with --resume]")
 @click.option("-m", "--model", help="The model, as the agent calls it, or an alias.")
 @click.option("--effort", help="How hard the model thinks, in the agent's words.")
 @click.option("--system-prompt", metavar="TEXT", help="In place of the agent's own; @FILE reads it.")
 @click.option("--append-system-prompt", metavar="TEXT", help="Behind the agent's own; @FILE reads it.")
-@click.option("-r", "--resume", default="", metavar="RUN", help="Go on with the session of this run, or session id.")
+@click.option("-r", "--resume", default="", type=RunName(), help="Go on with the session of this run, or session id.")
 @click.option("--fork", is_flag=True, help="With --resume: go on in a copy of the session.")
 @click.option("--schema", metavar="FILE", help="JSON Schema that the answer must fit.")
 @click.option("--allow-tool", multiple=True, metavar="TOOL", help="A tool it may use; repeatable. exec: only these.")
@@ -77,12 +82,10 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--model-from", default="", metavar="script:FILE", help="Answer the model calls from a scenario file.")
 @click.option("--sandbox", help="none or bwrap. [default: none; bwrap where the agent needs it as root]")
 @click.option("--profile", type=click.Choice(["user", "clean"]), help="Whose settings. [default: user; clean under CI]")
-@click.option("--timeout", type=Duration(), default=600.0, help="Longest the whole run may take. [default: 600s]")
-@click.option("--start-timeout", type=Duration(), default=60.0, help="Longest until the first event. [default: 60s]")
-@click.option("--idle-timeout", type=Duration(), default=None, help="Longest without any output. [default: off]")
-@click.option(
-    "--stall-timeout", type=Duration(), default=120.0, help="Longest silence of a model call. [default: 120s]"
-)
+@click.option("--timeout", type=Duration(), help="Longest the whole run may take. [default: 600s]")
+@click.option("--start-timeout", type=Duration(), help="Longest until the first event. [default: 60s]")
+@click.option("--idle-timeout", type=Duration(), help="Longest without any output. [default: off]")
+@click.option("--stall-timeout", type=Duration(), help="Longest silence of a model call. [default: 120s]")
 @click.option("--max-turns", type=int, help="Most model calls that the agent may make. [default: no limit]")
 @click.option("--project", default="", help="Project name. [default: from the git repository]")
 @click.option("--task", default="default", help="Task name.", show_default=True)
@@ -92,24 +95,53 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("-d", "--detach", is_flag=True, help="Print the run id and leave.")
 @click.option("--json", "as_json", is_flag=True, help="Print every event as a line of JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the answer.")
-def command(**options: Any) -> int:
+@click.pass_context
+def command(context: click.Context, **options: Any) -> int:
     """Run a task with an agent, and follow it. PROMPT of - reads it from stdin.
 
     The run belongs to a supervisor of its own: closing this command does not end it, Ctrl-C does.
     """
     given = _Given(**options)
-    prepared = prepare(_task(given))
+    whole = configured(_task(given), said=_said(given, context))
+    prepared = prepare(whole.task, env=whole.env)
     start(prepared)
     if given.detach:
         _print_id(prepared.plan.run_id, as_json=given.as_json)
         return 0
-    # A Ctrl-C from here on is meant for the run; it waits until `following` has taken over.
+    # A Ctrl-C from here on is meant for the run; it waits until `_follow` has taken over.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
-    # Start-up time: the supervisor is starting already while this loads.
-    from inspan.cli.following import follow_as_json, follow_as_text
+    return _follow(whole, prepared, given)
 
-    follow = follow_as_json if given.as_json else follow_as_text
-    return follow(prepared.plan.state, prepared.folder, quiet=given.quiet)
+
+def _said(given: _Given, context: click.Context) -> Mapping[str, Any]:
+    """What this command line says of mode, profile and limits; a limit that is off has been said too."""
+    named = {"mode": given.mode, "profile": given.profile, "max_turns": given.max_turns}
+    said: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+    for name in _TIMES:
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            said[f"{name}_s"] = getattr(given, name)
+    return said
+
+
+def _follow(whole: Configured, prepared: Prepared, given: _Given) -> int:
+    """Follows the run to its end, and those that ask again for an answer that does not fit; gives the exit code."""
+    # Start-up time: the supervisor is starting already while this loads.
+    from inspan.cli.exit_codes import of_run
+    from inspan.cli.following import Followed, follow_as_json, follow_as_text, print_answer, stop_on_signals
+
+    signals = stop_on_signals(prepared.folder)
+    way = follow_as_json if given.as_json else follow_as_text
+
+    def follow(prepared: Prepared) -> Followed:
+        return way(prepared.plan.state, prepared.folder, quiet=given.quiet)
+
+    followed = follow(prepared)
+    if whole.task.output_schema is not None:
+        from inspan.cli.repairing import repaired
+
+        followed = repaired(whole, prepared.plan.run_id, followed, follow=follow, signals=signals, silent=given.as_json)
+    print_answer(followed, quiet=given.quiet)
+    return of_run(followed.ended)
 
 
 def _task(given: _Given) -> Task:
@@ -140,13 +172,6 @@ def _task(given: _Given) -> Task:
         env=dict(_pair(each) for each in given.env),
         options=given.option,
         partial=given.partial,
-        limits=Limits(
-            timeout_s=given.timeout,
-            start_timeout_s=given.start_timeout,
-            idle_timeout_s=given.idle_timeout,
-            stall_timeout_s=given.stall_timeout,
-            max_turns=given.max_turns,
-        ),
     )
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from inspan.cli.console import Console, cut
 from inspan.cli.output import print_json
+from inspan.cli.run_names import RunName
 from inspan.engine.runs import find, settle
 from inspan.reporters.text import visible
 from inspan.stores.folder import read_json
@@ -14,7 +15,7 @@ from inspan.stores.paths import state_home
 
 
 @click.command()
-@click.argument("run", default="@last")
+@click.argument("run", default="@last", type=RunName())
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(run: str, as_json: bool) -> None:
     """Show what is known of one run. RUN is an id, the beginning of one, or @last."""

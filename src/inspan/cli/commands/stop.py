@@ -2,11 +2,12 @@
 
 import click
 
+from inspan.cli.run_names import RunName
 from inspan.cli.stopping import stop_runs
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True)
+@click.argument("runs", nargs=-1, required=True, type=RunName("living"))
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per run.")
 def command(runs: tuple[str, ...], as_json: bool) -> int:
     """Ask runs to end: politely first, then by force. RUNS are ids, prefixes or @last."""

@@ -7,6 +7,7 @@ import click
 from inspan.cli.durations import Duration
 from inspan.cli.exit_codes import TIMEOUT, of_run
 from inspan.cli.output import error_json, print_json
+from inspan.cli.run_names import RunName
 from inspan.engine.runs import find, follow
 from inspan.protocol.events import RunEnded
 from inspan.stores.folder import RunFolder
@@ -14,7 +15,7 @@ from inspan.stores.paths import state_home
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True)
+@click.argument("runs", nargs=-1, required=True, type=RunName())
 @click.option("--timeout", type=Duration(), help="Give up after so long (exit code 124); the runs go on.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per run.")
 def command(runs: tuple[str, ...], timeout: float | None, as_json: bool) -> int:

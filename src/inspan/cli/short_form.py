@@ -1,0 +1,58 @@
+"""`inspan "fix the test"` for `inspan run "fix the test"`: when a command line is a prompt, and when a mistake."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import click
+
+# What nearly every command takes tells nothing about which one is meant.
+_SHARED = frozenset({"as_json", "quiet", "help"})
+
+
+def spelled_out(arguments: list[str], commands: Sequence[str]) -> list[str]:
+    """The command line with `run` before it where it is a prompt; of a mistake, what is to be told of it.
+
+    A prompt has a space in it, or is `-`, or is a single word beside an option that `run` has for itself; a word that
+    is near the name of a command is a mistake all the same.
+    """
+    words, options = _read(arguments)
+    if words and words[0] in commands:
+        return arguments
+    if _is_run(words, options - _SHARED, commands):
+        return ["run", *arguments]
+    return words or arguments
+
+
+def _is_run(words: list[str], own_options: set[str], commands: Sequence[str]) -> bool:
+    if not words:
+        return bool(own_options)
+    if _is_text(words[0]):
+        return True
+    return bool(own_options) and len(words) == 1 and not get_close_matches(words[0], commands, 1)
+
+
+def _is_text(word: str) -> bool:
+    return word in ("", "-") or any(map(str.isspace, word))
+
+
+def _read(arguments: list[str]) -> tuple[list[str], set[str]]:
+    """The words and the names of the options in a command line, if it were one of `run`."""
+    # Start-up time: only a line that begins with no command's name has to be read by that command's rules.
+    from inspan.cli.commands.run import command
+
+    try:
+        found, rest, _ = command.make_parser(click.Context(command)).parse_args(list(arguments))
+    except click.NoSuchOption:
+        return _likely_words(arguments), set()
+    except click.BadOptionUsage as error:
+        return _likely_words(arguments), {error.option_name}
+    prompt: Any = found.pop("prompt", None)
+    return [*([prompt] if isinstance(prompt, str) else []), *rest], set(found)
+
+
+def _likely_words(arguments: list[str]) -> list[str]:
+    """What can be told of a line that cannot be read: an option's value is rarely a sentence."""
+    if not arguments[0].startswith("-"):
+        return arguments[:1]
+    return [word for word in arguments if _is_text(word)]

@@ -1,0 +1,182 @@
+"""A run's wire traffic kept as a recording, and played back through its dialect without the program."""
+
+import os
+from collections.abc import Iterator
+from typing import IO, Any, get_args
+
+import msgspec
+
+from inspan import __version__
+from inspan.contracts.dialect import Dialect
+from inspan.contracts.driver import Driver
+from inspan.errors import BadInput, RunBusy, StateUnusable
+from inspan.folds.summary import Summary
+from inspan.protocol.events import Event, ModelCallEnded, RunEnded
+from inspan.protocol.outcome import FailureKind, outcome_of
+from inspan.protocol.usage import Told
+from inspan.protocol.wire import Record
+from inspan.stores import recording
+from inspan.stores.folder import RunFolder, read_json
+from inspan.stores.log import read_log
+from inspan.stores.paths import unusable
+from inspan.stores.recording import Ending, Exit, Header, Recording
+
+from . import registry
+from .runs import settle
+from .verdict import Facts, judge
+
+# What dialects and the verdict ask of a task. Never more: a recording is passed on.
+_TASK_FIELDS = ("mode", "model", "partial", "output_schema")
+_STDERR_BYTES = 16 * 1024
+
+
+class Traffic(msgspec.Struct, frozen=True, kw_only=True):
+    """The traffic of an ended run, found and checked; `write_recording` reads it."""
+
+    run_id: str
+    header: Header
+    stdout: str
+    stderr: str
+    exit: Exit
+
+
+def traffic_of(state: str, folder: RunFolder, *, with_prompt: bool = False) -> Traffic:
+    """What a run left of its wire traffic, all of it redacted; raises `RunBusy` while it lives.
+
+    Raises `StateUnusable` where the agent's output is gone.
+    """
+    ended = settle(state, folder).ended
+    if ended is None:
+        raise RunBusy(
+            f"Run {folder.run_id} is still running, and a recording has an end.",
+            next_step=f"Wait for it (`inspan wait {folder.run_id}`) or stop it, then record it.",
+        )
+    stdout = folder.file("stdout")
+    if not os.path.isfile(stdout):
+        raise StateUnusable(
+            f"Run {folder.run_id} has no traffic to record: {stdout} is missing.",
+            next_step=f"Its events are still there: `inspan events {folder.run_id}`.",
+        )
+    records = read_log(folder.log)
+    return Traffic(
+        run_id=folder.run_id,
+        header=_header(folder, records, with_prompt=with_prompt),
+        stdout=stdout,
+        stderr=folder.file("stderr"),
+        exit=_exit(ended, records),
+    )
+
+
+def write_recording(file: IO[bytes], traffic: Traffic) -> int:
+    """Writes a recording; gives how many lines of the agent it has. Raises `OSError` as the file does."""
+    out, err = _lines(traffic.stdout), _lines(traffic.stderr)
+    return recording.write(file, traffic.header, out=out, err=err, exit=traffic.exit)
+
+
+def replay(recorded: Recording) -> Iterator[Event]:
+    """The events of a recording, and last the end that its run would have; raises `BadInput` before the first."""
+    driver = registry.driver(recorded.header.agent)
+    return _played(driver, _dialect(driver, recorded.header), recorded)
+
+
+def _dialect(driver: Driver, header: Header) -> Dialect:
+    """The one place that opens a dialect without a run."""
+    for channel in driver.channels:
+        if channel.kind == header.channel:
+            return channel.dialect(recording.task_of(header), header.told or Told())
+    raise BadInput(
+        "recording channel",
+        header.channel,
+        f"{driver.title} has no such channel.",
+        next_step=f"It has: {', '.join(channel.kind for channel in driver.channels)}.",
+    )
+
+
+def _played(driver: Driver, dialect: Dialect, recorded: Recording) -> Iterator[Event]:
+    summary = Summary()
+    for event in _events(dialect, recorded):
+        summary.add(event)
+        yield event
+    yield _ended(driver, summary, recorded)
+
+
+def _events(dialect: Dialect, recorded: Recording) -> Iterator[Event]:
+    yield from dialect.open().events
+    for line in recorded.out:
+        if line:
+            yield from dialect.receive(line).events
+    # When it came is not known; what an agent tells on stderr alone rests on nothing that it says before or after.
+    for line in recorded.err:
+        yield from dialect.overhear(line).events
+
+
+def _ended(driver: Driver, summary: Summary, recorded: Recording) -> RunEnded:
+    left = recorded.exit
+    verdict = judge(
+        Facts(
+            driver=driver,
+            summary=summary,
+            exit_code=left.exit,
+            signal=left.signal,
+            stderr=b"\n".join(recorded.err)[-_STDERR_BYTES:].decode(errors="replace"),
+            wish=(left.ending.reason, left.ending.message) if left.ending else None,
+            last_call=left.call,
+            schema=recording.task_of(recorded.header).output_schema,
+        )
+    )
+    return RunEnded(
+        outcome=outcome_of(verdict.reason),
+        reason=verdict.reason,
+        message=verdict.message,
+        exit_code=left.exit,
+        signal=left.signal,
+        duration_s=left.duration_s,
+        session_id=summary.session_id,
+        usage=summary.spent,
+        cost_usd=summary.cost_usd,
+        files_changed=summary.files_changed,
+        denied=summary.denied,
+    )
+
+
+def _header(folder: RunFolder, records: list[Record], *, with_prompt: bool) -> Header:
+    described = read_json(folder.file("run.json"))
+    driver = registry.driver(str(described.get("agent", "")))
+    task: dict[str, Any] = described.get("task", {})
+    wanted = (*_TASK_FIELDS, "prompt") if with_prompt else _TASK_FIELDS
+    kept = {name: task[name] for name in wanted if name in task}
+    # Only their names: how servers are reached may hold a secret.
+    servers: dict[str, Any] = {name: {} for name in task.get("mcp_servers", ())}
+    return Header(
+        recording=recording.VERSION,
+        agent=driver.name,
+        agent_version=str(getattr(records[0].event, "agent_version", "")) if records else "",
+        channel=driver.channels[0].kind,
+        inspan=__version__,
+        task={**kept, "mcp_servers": servers} if servers else kept,
+        told=msgspec.convert(described.get("told") or None, Told | None),
+    )
+
+
+def _exit(ended: RunEnded, records: list[Record]) -> Exit:
+    calls = [record.event for record in records if isinstance(record.event, ModelCallEnded)]
+    # What the agent's words and exit tell is judged anew; what inspan itself decided cannot be.
+    ours = ended.reason != "done" and ended.reason not in get_args(FailureKind)
+    return Exit(
+        exit=ended.exit_code,
+        signal=ended.signal,
+        duration_s=ended.duration_s,
+        ending=Ending(reason=ended.reason, message=ended.message) if ours else None,
+        call=calls[-1] if calls else None,
+    )
+
+
+def _lines(path: str) -> Iterator[bytes]:
+    try:
+        with open(path, "rb") as file:
+            for line in file:
+                yield line.removesuffix(b"\n")
+    except FileNotFoundError:
+        return  # An agent that said nothing on stderr may have left none.
+    except OSError as error:
+        raise unusable(path, error) from error

@@ -1,0 +1,156 @@
+"""A run's tokens and cost are its own, whatever its session used before: as its agent tells them, and as counted."""
+
+import json
+from typing import Any
+
+import pytest
+
+from inspan.protocol.usage import Usage
+from tests.gateway.stage import Stage
+from tests.house import House, end, until
+
+from .conversation import HOLD_ON, Conversation
+from .styles import CLAUDE, Style, each_agent
+from .test_direct import settings
+
+FIRST = Usage(input=1000, output=100, cache_read=10, cache_write=20, reasoning=5)
+SECOND = Usage(input=2000, output=200, cache_read=30, cache_write=40, reasoning=6)
+THIRD = Usage(input=4000, output=400, cache_read=50, cache_write=60, reasoning=7)
+FOURTH = Usage(input=8000, output=800, cache_read=70, cache_write=80, reasoning=8)
+DELEGATES = (
+    "use = {tool = 'Agent', input = {description = 'part', prompt = 'do a part', subagent_type = 'general-purpose'}}"
+)
+
+
+def call(step: str, usage: Usage) -> str:
+    """A call of a scenario that does one thing and states this usage."""
+    stated = ", ".join(f"{name} = {getattr(usage, name)}" for name in usage.__struct_fields__)
+    return f"[[call]]\n{step}\nusage = {{{stated}}}\n"
+
+
+def says(*usages: Usage) -> str:
+    """Calls that say something, one for each usage."""
+    return "".join(call("say = 'x'", usage) for usage in usages)
+
+
+class Direct:
+    """Runs of one agent that ask a provider of the test's own, with no gateway between them."""
+
+    def __init__(self, house: House, style: Style, provider: Stage) -> None:
+        self._house = house
+        self._provider = provider
+        self._command = ("run", "do it", "-a", style.agent, "--profile", "user")
+        self._env = settings(house, style.agent, provider.port)
+
+    def run(self, *more: str) -> tuple[str, Usage, float | None]:
+        """The id, tokens and cost of a run that completes."""
+        done = self._house.inspan(*self._command, *more, "--json", env=self._env)
+        events = [json.loads(line)["event"] for line in done.stdout.splitlines()]
+        assert done.returncode == 0, done.stderr or events[-1]
+        return events[0]["run_id"], Usage(**events[-1]["usage"]), events[-1].get("cost_usd")
+
+    def hold(self, *more: str) -> str:
+        """The id of a run whose tool is at work and waits."""
+        done = self._house.inspan(*self._command, *more, "-d", env=self._env)
+        until((self._house.work / "started").exists, "tool")
+        (self._house.work / "started").unlink()
+        return done.stdout.strip()
+
+    def let_go(self, run_id: str) -> Usage:
+        (self._house.work / "go").touch()
+        assert self._house.inspan("wait", run_id).returncode == 0
+        return Usage(**self._house.events(run_id)[-1]["usage"])
+
+    def lose(self, *more: str, moment: str) -> str:
+        """The id of a run whose supervisor is killed, at work or while the model is silent."""
+        run_id = self.hold(*more)
+        if moment == "turn":
+            (self._house.work / "go").touch()
+            self._provider.next_stall()
+        end(self._house.supervisor(run_id))
+        return run_id
+
+
+@each_agent
+def test_each_run_of_a_session_tells_its_own_tokens_and_cost(house: House, style: Style) -> None:
+    usages = (FIRST, SECOND, THIRD, FOURTH, FIRST)
+    with Stage(says(*usages), cwd=str(house.work)) as provider:
+        direct = Direct(house, style, provider)
+        first = direct.run()
+        second = direct.run("--resume", first[0])
+        fork = direct.run("--resume", first[0], "--fork")
+        inner = direct.run("--resume", fork[0], "--fork")
+        again = direct.run("--resume", fork[0])
+    told = (first, second, fork, inner, again)
+    assert tuple(usage for _, usage, _ in told) == usages
+    costs = [cost for *_, cost in told]
+    assert costs[-1] == costs[0]
+    assert all(costs) == (style is CLAUDE)
+
+
+@pytest.mark.parametrize("moment", ["tool", "turn"])
+@pytest.mark.parametrize("opening", [False, True], ids=["later run", "first run"])
+@each_agent
+def test_a_lost_runs_tokens_are_not_told_by_the_next(house: House, style: Style, opening: bool, moment: str) -> None:
+    stalls = "[[call]]\nstall = 'before-headers'\n" if moment == "turn" else ""
+    steps = says(*([] if opening else [FIRST])) + call(HOLD_ON, SECOND) + stalls + says(THIRD, FOURTH, FIRST)
+    with Stage(steps, cwd=str(house.work), stall_timeout_s=0.1) as provider:
+        direct = Direct(house, style, provider)
+        resumed = () if opening else ("--resume", direct.run()[0])
+        lost = direct.lose(*resumed, moment=moment)
+        fork = direct.run("--resume", lost, "--fork")
+        after = direct.run("--resume", lost)
+        again = direct.run("--resume", fork[0])
+    assert [usage for _, usage, _ in (fork, after, again)] == [THIRD, FOURTH, FIRST]
+
+
+@each_agent
+def test_a_fork_beside_a_running_original_tells_its_own_tokens(house: House, style: Style) -> None:
+    steps = says(FIRST) + call(HOLD_ON, SECOND) + says(THIRD, FOURTH)
+    with Stage(steps, cwd=str(house.work)) as provider:
+        direct = Direct(house, style, provider)
+        first = direct.run()
+        running = direct.hold("--resume", first[0])
+        fork = direct.run("--resume", first[0], "--fork")
+        original = direct.let_go(running)
+    assert (fork[1], original) == (THIRD, SECOND + FOURTH)
+
+
+@each_agent
+def test_a_gateway_counts_each_run_for_itself(house: House, style: Style) -> None:
+    talk = Conversation(house, style.agent)
+    first = talk.say("alpha-word", scenario=says(FIRST))
+    second = talk.say("beta-word", "--resume", first.run_id, scenario=says(SECOND))
+    fork = talk.say("fork-word", "--resume", first.run_id, "--fork", scenario=says(THIRD))
+    third = talk.say("gamma-word", "--resume", first.run_id, scenario=says(FOURTH))
+    told = [Usage(**turn.ended["usage"]) for turn in (first, second, fork, third)]
+    assert told == [FIRST, SECOND, THIRD, FOURTH]
+    # What the agent itself says of each turn, which is all there is without a gateway.
+    own = [_told_by_agent(turn.events) for turn in (first, second, fork, third)]
+    assert own == told
+
+
+def test_a_direct_run_counts_subagents_once(house: House) -> None:
+    steps = call(DELEGATES, FIRST) + says(SECOND, THIRD, FOURTH)
+    with Stage(steps, cwd=str(house.work)) as provider:
+        direct = Direct(house, CLAUDE, provider)
+        delegating = direct.run()
+        after = direct.run("--resume", delegating[0])
+    assert (delegating[1], after[1]) == (_without_reasoning(SECOND) + FIRST + THIRD, FOURTH)
+
+
+def test_a_gateway_counts_subagents_once(house: House) -> None:
+    talk = Conversation(house, CLAUDE.agent)
+    turn = talk.say("alpha-word", scenario=call(DELEGATES, FIRST) + says(SECOND, THIRD))
+    assert Usage(**turn.ended["usage"]) == FIRST + SECOND + THIRD
+    assert _told_by_agent(turn.events) == FIRST + _without_reasoning(SECOND) + THIRD
+
+
+def _without_reasoning(usage: Usage) -> Usage:
+    """Of a subagent's output Claude Code does not say how much was reasoning."""
+    return usage - Usage(reasoning=usage.reasoning)
+
+
+def _told_by_agent(events: list[dict[str, Any]]) -> Usage:
+    (told,) = [event["usage"] for event in events if event["kind"] == "turn_completed"]
+    return Usage(**told)

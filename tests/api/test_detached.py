@@ -1,0 +1,210 @@
+"""Runs with a supervisor of their own: started and left, found, followed, stopped, and told as runs in-process are."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+import inspan
+from inspan import Event, Result, Run, RunEnded
+from inspan.errors import AgentFailed, RunCancelled, RunNotFound
+from inspan.protocol.events import TextSaid
+from tests.house import end, pids, processes_of, until
+
+from .conftest import Play
+from .stage import Stage, descriptors, until_apart
+
+_WAITS = "begin(); say('here')\nwhile not os.path.exists('go'): time.sleep(0.01)\nsay('gone on'); finish()"
+_STARTER = """
+import asyncio, sys
+import inspan
+run = asyncio.run(inspan.start(inspan.Task(prompt="do it", cwd=sys.argv[1], agent="codex")))
+print(run.run_id)
+"""
+
+
+def test_a_run_goes_on_when_the_program_that_started_it_has_ended(stage: Stage, play: Play) -> None:
+    play(_WAITS)
+    done = subprocess.run([sys.executable, "-c", _STARTER, str(stage.work)], capture_output=True, text=True, check=True)
+    run_id = done.stdout.strip()
+    run = inspan.find_run(run_id)
+    assert (run.run_id, repr(run)) == (run_id, f"Run({run_id!r})")
+    until(lambda: processes_of(run_id), "agent")
+    (stage.work / "go").touch()
+    result = asyncio.run(run.wait())
+    assert (result.run_id, result.ok, result.message) == (run_id, True, "gone on")
+
+
+def test_a_follower_gets_each_event_when_it_happens_and_then_the_end(stage: Stage, play: Play) -> None:
+    play(_WAITS)
+
+    async def scene() -> list[Event]:
+        run, followed = await inspan.start(stage.task), list[Event]()
+        async for event in inspan.follow(run):
+            followed.append(event)
+            if isinstance(event, TextSaid):
+                (stage.work / "go").touch()
+        return followed
+
+    before = descriptors()
+    assert asyncio.run(scene()) == stage.events()
+    assert descriptors() == before
+
+
+def test_a_run_is_followed_from_a_number_on_by_any_of_its_names(stage: Stage, play: Play) -> None:
+    play("begin(); say('hello'); finish()")
+
+    async def scene() -> Run:
+        run = await inspan.start(stage.task)
+        await run.wait()
+        return run
+
+    run = asyncio.run(scene())
+    events = stage.events()
+    for name in (run, run.run_id, run.run_id[:-2], "@last"):
+        for number in (1, 3, len(events), len(events) + 1):
+            followed = asyncio.run(_all(inspan.follow(name, from_number=number)))
+            assert followed == events[number - 1 :], (name, number)
+
+
+def test_a_follower_that_leaves_early_leaves_no_descriptor(stage: Stage, play: Play) -> None:
+    play(_WAITS)
+    before = descriptors()
+
+    async def scene() -> Run:
+        run = await inspan.start(stage.task)
+        async for event in inspan.follow(run):
+            if isinstance(event, TextSaid):
+                break
+        waiting = asyncio.create_task(run.wait())
+        await asyncio.sleep(0.05)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert processes_of(run.run_id), "who stops waiting does not stop the run"
+        return run
+
+    run = asyncio.run(scene())
+    assert descriptors() == before
+    (stage.work / "go").touch()
+    assert asyncio.run(run.wait()).ok
+
+
+def test_a_run_that_loses_its_supervisor_is_told_as_lost_and_never_as_a_success(stage: Stage, play: Play) -> None:
+    play(_WAITS)
+
+    async def scene() -> tuple[list[Event], Result]:
+        run, followed = await inspan.start(stage.task), list[Event]()
+        async for event in inspan.follow(run):
+            followed.append(event)
+            if isinstance(event, TextSaid):
+                end(_supervisor(stage))
+        return followed, await run.wait()
+
+    followed, result = asyncio.run(asyncio.wait_for(scene(), 60))
+    assert followed == stage.events()
+    assert isinstance(followed[-1], RunEnded)
+    assert (result.outcome, result.reason, result.ok, result.status) == ("lost", "supervisor_lost", False, "failed")
+    with pytest.raises(AgentFailed) as caught:
+        result.check()
+    assert (caught.value.reason, caught.value.run_id) == ("supervisor_lost", result.run_id)
+    assert processes_of(result.run_id) == []
+
+
+@pytest.mark.parametrize(("now", "reason"), [(False, "stopped"), (True, "killed")])
+def test_a_run_can_be_stopped(stage: Stage, play: Play, now: bool, reason: str) -> None:
+    play(_WAITS)
+
+    async def scene() -> tuple[Result, bool]:
+        run = await inspan.start(stage.task)
+        await until_apart(lambda: any(isinstance(event, TextSaid) for event in stage.events()), "first words")
+        assert await run.stop(now=now)
+        return await run.wait(), await run.stop()
+
+    result, again = asyncio.run(scene())
+    assert (result.outcome, result.reason, again) == ("cancelled", reason, False)
+    with pytest.raises(RunCancelled):
+        result.check()
+
+
+def test_a_run_that_nobody_knows_is_not_found(stage: Stage) -> None:
+    for look in (inspan.find_run, inspan.follow):
+        with pytest.raises(RunNotFound) as caught:
+            look("20990101-000000000-1")
+        assert caught.value.next_step
+
+
+@pytest.mark.parametrize(
+    "acts",
+    [
+        pytest.param("begin(); say('hello'); finish()", id="done"),
+        pytest.param("begin(); say('hello'); sys.exit(3)", id="crashed"),
+        pytest.param("put(type='turn.failed', error={'message': 'status: 429 Too Many'}); sys.exit(1)", id="limited"),
+    ],
+)
+def test_a_detached_run_comes_to_the_same_result_as_one_in_process(stage: Stage, play: Play, acts: str) -> None:
+    play(acts)
+
+    async def scene() -> tuple[Result, Result]:
+        return await inspan.run(stage.task), await (await inspan.start(stage.task)).wait()
+
+    here, detached = asyncio.run(scene())
+    assert _without_names(detached) == _without_names(here)
+
+
+def test_an_answer_that_was_redacted_is_no_answer_any_more_but_no_fault_either(stage: Stage, play: Play) -> None:
+    secret = "sesame-open-0123456789"
+    play(f"begin(); say(json.dumps('{secret}')); finish()")
+    task = msgspec.structs.replace(
+        stage.task, mode="complete", env={"DOOR_TOKEN": secret}, output_schema={"type": "string", "maxLength": 22}
+    )
+
+    async def scene() -> tuple[Result, Result]:
+        return await inspan.run(task), await (await inspan.start(task)).wait()
+
+    here, detached = asyncio.run(scene())
+    assert (here.ok, here.answer) == (True, secret)
+    assert (detached.ok, detached.message, detached.answer) == (
+        True,
+        '"[REDACTED:DOOR_TOKEN]"',
+        "[REDACTED:DOOR_TOKEN]",
+    )
+    short = msgspec.structs.replace(task, output_schema={"type": "string", "pattern": "^sesame-"})
+    result = asyncio.run(_detached(short))
+    assert (result.ok, result.answer) == (True, None)
+
+
+async def _detached(task: inspan.Task) -> Result:
+    return await (await inspan.start(task)).wait()
+
+
+async def _all(events: AsyncIterator[Event]) -> list[Event]:
+    return [event async for event in events]
+
+
+def _without_names(result: Result) -> Result:
+    return msgspec.structs.replace(
+        result,
+        run_id="",
+        folder="",
+        attempts=(),
+        duration_s=0.0,
+        next_step=result.next_step.replace(result.run_id, "RUN"),
+    )
+
+
+def _supervisor(stage: Stage) -> int:
+    (folder,) = stage.folders()
+    lock = str(folder / "lock")
+    return until(lambda: [pid for pid in pids() if pid != os.getpid() and lock in _open_files(pid)], "supervisor")[0]
+
+
+def _open_files(pid: int) -> set[str]:
+    try:
+        return {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
+    except OSError:
+        return set()

@@ -1,0 +1,268 @@
+"""What joins a run to its session: taken before the start, given back, told once, and said plainly where it cannot be.
+
+A puppet plays the agent: the real ones are asked in tests/agents.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspan.engine.closing import close_run
+from inspan.engine.runs import settle
+from inspan.engine.sessions import take, with_session
+from inspan.errors import SessionBusy, SessionNotFound
+from inspan.protocol.task import Task
+from inspan.stores.folder import active_runs, open_folder
+from inspan.stores.sessions import forget_run, lock_session, read_session
+from tests.cli.refusal import Refusal, refusal_of, told
+from tests.engine.puppet import Fake, detach, puppet, run, wait_for
+from tests.house import House, until
+
+# Says what it was told and how, and counts on from what the thread has used before, as Codex does.
+ECHOES = """
+begin()
+say("resumed" if "resume" in sys.argv else "fresh")
+total = int(prompt) if prompt.strip().isdigit() else 3
+put(type="turn.completed", usage={"input_tokens": total, "output_tokens": 0})
+"""
+WAITS = "begin()\nwhile not os.path.exists('go'): time.sleep(0.02)\nfinish()\n"
+
+
+class Sessions:
+    """A house with a puppet in it, and the sessions that its runs leave."""
+
+    def __init__(self, house: House, env: dict[str, str]) -> None:
+        self.house = house
+        self.env = env
+
+    @property
+    def state(self) -> str:
+        return str(self.house.state)
+
+    def run(self, *more: str, prompt: str = "do it") -> str:
+        """The id of a run that completes."""
+        code, _, errors = run(self.house, self.env, *more, prompt=prompt)
+        assert code == 0, errors
+        return self.runs()[-1]
+
+    def runs(self) -> list[str]:
+        return sorted(path.name for path in self.house.state.glob("projects/*/*/runs/*"))
+
+    def refused(self, *more: str, prompt: str = "do it") -> Refusal:
+        arguments = ("run", prompt, "-a", "codex", "--profile", "user", *more)
+        return refusal_of(self.house, *arguments, env=self.env)
+
+    def input_of(self, run_id: str) -> int:
+        return self.house.events(run_id)[-1]["usage"].get("input", 0)
+
+    def record(self, key: str) -> dict[str, Any]:
+        return json.loads(self.path(key).read_text())
+
+    def path(self, key: str) -> Path:
+        return self.house.state / "sessions" / key / "session.json"
+
+    def is_free(self, key: str) -> bool:
+        try:
+            os.close(lock_session(self.state, key))
+        except SessionBusy:
+            return False
+        return True
+
+
+@pytest.fixture
+def sessions(house: House, fake: Fake) -> Sessions:
+    return Sessions(house, puppet(fake, ECHOES))
+
+
+@pytest.fixture
+def users(user_house: House, fake: Fake) -> Sessions:
+    """The same for an ordinary user, whom modes of files can keep out."""
+    return Sessions(user_house, puppet(fake, ECHOES))
+
+
+# What was told before
+
+
+def test_a_run_tells_what_it_adds_to_its_session(sessions: Sessions) -> None:
+    first = sessions.run(prompt="100")
+    second = sessions.run("--resume", first, prompt="130")
+    third = sessions.run("--resume", second, prompt="135")
+    assert [sessions.input_of(each) for each in (first, second, third)] == [100, 30, 5]
+    record = sessions.record(first)
+    assert record["told"]["usage"] == {"input": 135}
+    assert record["told_by"] == record["runs"] == [first, second, third]
+
+
+def test_a_run_is_counted_once_however_often_it_is_closed(sessions: Sessions) -> None:
+    first = sessions.run(prompt="100")
+    second = sessions.run("--resume", first, prompt="130")
+    before = sessions.record(first)
+    for run_id in (second, first, first):
+        folder = open_folder(str(sessions.house.folder(run_id)))
+        assert close_run(sessions.state, folder, settle(sessions.state, folder))
+    assert sessions.record(first) == before
+
+
+def test_a_run_that_cannot_be_indexed_has_told_its_session(sessions: Sessions) -> None:
+    sessions.house.state.mkdir(mode=0o700)
+    (sessions.house.state / "index.db").write_bytes(b"no database at all, " * 300)
+    first = sessions.run(prompt="100")
+    second = sessions.run("--resume", first, prompt="130")
+    assert [sessions.input_of(each) for each in (first, second)] == [100, 30]
+
+
+# Given back
+
+
+@pytest.mark.parametrize("resumes", [False, True], ids=["fresh", "resumed"])
+def test_a_run_that_cannot_start_gives_its_session_back(sessions: Sessions, resumes: bool) -> None:
+    first = sessions.run()
+    before = sessions.record(first)
+    active = sessions.house.state / "active"
+    active.rmdir()
+    active.write_text("no folder")
+    arguments = ("run", "do it", "-a", "codex", "--json", *(("--resume", first) if resumes else ()))
+    refusal = told(sessions.house.inspan(*arguments, env=sessions.env))
+    assert refusal.code == "state_unusable"
+    assert (sessions.runs(), sessions.record(first)) == ([first], before)
+    assert os.listdir(sessions.house.state / "sessions") == [first]
+    assert sessions.is_free(first)
+
+
+def test_a_session_that_cannot_be_entered_leaves_nothing_behind(users: Sessions) -> None:
+    first = users.run()
+    folder = users.path(first).parent
+    folder.chmod(0o500)
+    try:
+        refusal = users.refused("--resume", first)
+    finally:
+        folder.chmod(0o700)
+    assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
+    assert str(folder) in refusal.message
+    assert users.is_free(first)
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o500], ids=["unreadable", "unwritable"])
+def test_a_place_of_sessions_that_cannot_be_used_is_named(users: Sessions, mode: int) -> None:
+    users.run()
+    place = users.house.state / "sessions"
+    place.chmod(mode)
+    arguments = ("run", "do it", "-a", "codex", "--profile", "user", "--json")
+    try:
+        refusal = told(users.house.inspan(*arguments, env=users.env))
+    finally:
+        place.chmod(0o700)
+    assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
+    assert str(place) in refusal.message
+    assert len(users.runs()) == 1
+
+
+def test_a_session_that_is_deleted_while_it_is_looked_for_is_not_made_again(sessions: Sessions) -> None:
+    first = sessions.run()
+    task, record = with_session(Task(prompt="x", cwd="", resume=first), sessions.house.env)
+    forget_run(sessions.state, first, first)
+    for fork in (False, True):
+        asked = Task(prompt="x", cwd=task.cwd, resume=first, fork=fork)
+        with pytest.raises(SessionNotFound, match="has just been deleted"):
+            take(sessions.state, asked, record=record, run_id="20990101-000000000-1", agent="codex")
+    assert os.listdir(sessions.house.state / "sessions") == []
+
+
+# Damage
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:40])
+
+
+def a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+each_damage = pytest.mark.parametrize("damage", [truncated, a_folder], ids=lambda damage: damage.__name__)
+
+
+@each_damage
+def test_a_session_whose_record_is_damaged_is_named(sessions: Sessions, damage: Callable[[Path], None]) -> None:
+    first = sessions.run()
+    damage(sessions.path(first))
+    refusal = sessions.refused("--resume", first)
+    assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
+    assert str(sessions.path(first)) in refusal.message
+
+
+@each_damage
+def test_a_session_whose_record_is_damaged_can_be_deleted(sessions: Sessions, damage: Callable[[Path], None]) -> None:
+    first = sessions.run()
+    damage(sessions.path(first))
+    assert sessions.house.inspan("rm", first).returncode == 0
+    assert os.listdir(sessions.house.state / "sessions") == []
+
+
+@each_damage
+def test_a_damaged_record_keeps_no_run_from_ending(house: House, fake: Fake, damage: Callable[[Path], None]) -> None:
+    sessions = Sessions(house, puppet(fake, WAITS))
+    run_id = detach(house, sessions.env)
+    wait_for(house, run_id, "turn_started")
+    damage(sessions.path(run_id))
+    (house.work / "go").touch()
+    assert house.inspan("wait", run_id).stdout == f"{run_id} completed done\n"
+    until(lambda: active_runs(sessions.state) == [], "end")
+
+
+def test_a_run_whose_log_is_damaged_is_named(sessions: Sessions) -> None:
+    first = sessions.run()
+    log = sessions.house.folder(first) / "events.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"turn_started", b"turn_stirred", 1))
+    refusal = sessions.refused("--resume", first)
+    assert (refusal.exit_code, refusal.code) == (1, "log_broken")
+    assert str(log) in refusal.message
+
+
+def test_another_runs_damage_is_no_hindrance(sessions: Sessions) -> None:
+    first = sessions.run()
+    second = sessions.run("--resume", first)
+    log = sessions.house.folder(second) / "events.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"turn_started", b"turn_stirred", 1))
+    (sessions.house.state / "active" / second).symlink_to(sessions.house.folder(second))
+    assert sessions.run("--resume", first) not in (first, second)
+
+
+def test_a_run_without_a_log_has_nothing_to_go_on_with(sessions: Sessions) -> None:
+    first = sessions.run()
+    (sessions.house.folder(first) / "events.jsonl").unlink()
+    record = sessions.record(first)
+    sessions.path(first).write_text(json.dumps({**record, "session_id": ""}))
+    code, output, errors = run(sessions.house, sessions.env, "--resume", first, "--json")
+    assert (code, output, json.loads(errors)["error"]["code"]) == (2, "", "session_not_found")
+
+
+def test_a_session_is_deleted_with_what_its_owner_may_not_write(users: Sessions) -> None:
+    first = users.run()
+    cache = users.path(first).parent / "home" / "cache"
+    cache.mkdir(parents=True)
+    (cache / "module").write_text("read only")
+    for folder in (cache, cache.parent):
+        folder.chmod(0o500)
+    done = users.house.inspan("rm", first)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert os.listdir(users.house.state / "sessions") == []
+
+
+def test_a_session_that_cannot_be_deleted_keeps_its_run(users: Sessions) -> None:
+    first = users.run()
+    place = users.house.state / "sessions"
+    place.chmod(0o500)
+    try:
+        refusal = told(users.house.inspan("rm", first, "--json"))
+    finally:
+        place.chmod(0o700)
+    assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
+    assert users.runs() == [first]
+    assert users.house.inspan("rm", first).returncode == 0
+    assert read_session(users.state, first) is None

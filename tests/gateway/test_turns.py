@@ -1,0 +1,27 @@
+"""A limit on model calls: so many are answered, the next is refused and told of, and nothing else is counted."""
+
+import pytest
+
+from .stage import WIRES, Stage
+
+ALWAYS = '[[call]]\nsay = "a"\nrepeat = "always"\n'
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_calls_past_the_limit_are_refused_as_invalid_and_told_of_once(wire: str) -> None:
+    with Stage(ALWAYS, most_calls=2) as stage:
+        answers = [stage.ask(wire) for _ in range(4)]
+        calls = [stage.next_call() for _ in range(4)]
+    assert [answer.status for answer in answers] == [200, 200, 400, 400]
+    assert answers[2].json["error"]["type"] == "invalid_request_error"
+    assert stage.excesses == 1
+    assert [(call.status, call.problem) for call in calls] == [(200, ""), (200, ""), (400, ""), (400, "")]
+    assert calls[2].message == "This run may make 2 model calls, and has made them."
+
+
+def test_counting_tokens_and_listing_models_are_no_turns() -> None:
+    with Stage(ALWAYS, most_calls=1) as stage:
+        for method, path in (("POST", "/v1/messages/count_tokens"), ("GET", "/v1/models"), ("HEAD", "/")):
+            assert stage.send(method, path, body={} if method == "POST" else b"").status == 200
+        assert stage.ask("messages").status == 200
+    assert stage.excesses == 0
