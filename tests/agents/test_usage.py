@@ -9,7 +9,7 @@ from inspan.protocol.usage import Usage
 from tests.gateway.stage import Stage
 from tests.house import House, end, until
 
-from .conversation import HOLD_ON, Conversation
+from .conversation import HOLD_ON, STALLS, Conversation
 from .styles import CLAUDE, Style, each_agent
 from .test_direct import settings
 
@@ -49,12 +49,17 @@ class Direct:
         assert done.returncode == 0, done.stderr or events[-1]
         return events[0]["run_id"], Usage(**events[-1]["usage"]), events[-1].get("cost_usd")
 
+    def detach(self, *more: str) -> str:
+        done = self._house.inspan(*self._command, *more, "-d", env=self._env)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
     def hold(self, *more: str) -> str:
         """The id of a run whose tool is at work and waits."""
-        done = self._house.inspan(*self._command, *more, "-d", env=self._env)
+        run_id = self.detach(*more)
         until((self._house.work / "started").exists, "tool")
         (self._house.work / "started").unlink()
-        return done.stdout.strip()
+        return run_id
 
     def let_go(self, run_id: str) -> Usage:
         (self._house.work / "go").touch()
@@ -62,10 +67,11 @@ class Direct:
         return Usage(**self._house.events(run_id)[-1]["usage"])
 
     def lose(self, *more: str, moment: str) -> str:
-        """The id of a run whose supervisor is killed, at work or while the model is silent."""
-        run_id = self.hold(*more)
+        """The id of a run whose supervisor is killed: with its tool at work, later in the turn, or before any answer."""
+        run_id = self.detach(*more) if moment == "start" else self.hold(*more)
         if moment == "turn":
             (self._house.work / "go").touch()
+        if moment != "tool":
             self._provider.next_stall()
         end(self._house.supervisor(run_id))
         return run_id
@@ -92,7 +98,7 @@ def test_each_run_of_a_session_tells_its_own_tokens_and_cost(house: House, style
 @pytest.mark.parametrize("opening", [False, True], ids=["later run", "first run"])
 @each_agent
 def test_a_lost_runs_tokens_are_not_told_by_the_next(house: House, style: Style, opening: bool, moment: str) -> None:
-    stalls = "[[call]]\nstall = 'before-headers'\n" if moment == "turn" else ""
+    stalls = STALLS if moment == "turn" else ""
     steps = says(*([] if opening else [FIRST])) + call(HOLD_ON, SECOND) + stalls + says(THIRD, FOURTH, FIRST)
     with Stage(steps, cwd=str(house.work), stall_timeout_s=0.1) as provider:
         direct = Direct(house, style, provider)
@@ -102,6 +108,17 @@ def test_a_lost_runs_tokens_are_not_told_by_the_next(house: House, style: Style,
         after = direct.run("--resume", lost)
         again = direct.run("--resume", fork[0])
     assert [usage for _, usage, _ in (fork, after, again)] == [THIRD, FOURTH, FIRST]
+
+
+@each_agent
+def test_what_was_counted_before_a_fork_is_known_when_the_fork_is_lost(house: House, style: Style) -> None:
+    steps = call(HOLD_ON, FIRST) + STALLS + STALLS + says(SECOND)
+    with Stage(steps, cwd=str(house.work), stall_timeout_s=0.1) as provider:
+        direct = Direct(house, style, provider)
+        lost = direct.lose(moment="turn")
+        fork = direct.lose("--resume", lost, "--fork", moment="start")
+        after = direct.run("--resume", fork)
+    assert after[1] == SECOND
 
 
 @each_agent

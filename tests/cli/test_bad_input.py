@@ -88,7 +88,7 @@ TASKS = [
         next="bwrap, unshare, reaper",
         env={"INSPAN_CONTAINMENT": "jail"},
     ),
-    misused(Row(name="missing prompt", arguments=("run",), says=("Missing argument 'PROMPT'",))),
+    Row(name="missing prompt", arguments=("run",), says=("prompt ''", "it is empty", "TASK.md"), next="Say what to do"),
     Row(
         name="unknown agent",
         arguments=("run", "do it", "-a", "cdoex"),

@@ -12,8 +12,9 @@ import pytest
 
 from tests.agents.styles import Style, each_agent
 from tests.house import House, end, until
+from tests.stores.ground import wrapped_git
 
-from .scenes import SAYS_HELLO, let_go, waiting_run
+from .scenes import SAYS_HELLO, WAITS, let_go, waiting_run
 
 WRITES_AND_RUNS = """
 [[call]]
@@ -180,6 +181,21 @@ def test_a_lost_run_is_compared_with_the_files_as_they_are(repository: House) ->
     assert told["notes"] == [
         "The run was lost before its second snapshot. The first one is compared with the files as they are now."
     ]
+
+
+def test_a_first_snapshot_that_comes_late_says_so(repository: House) -> None:
+    wait = f'test "$3" = ls-files && while [ ! -e {repository.work}/started ]; do sleep 0.02; done; exec "$GIT" "$@"'
+    slow = {"PATH": wrapped_git(repository.root / "programs", wait)}
+    run_id = repository.detach("scripted", WAITS, env=slow)
+    done = repository.inspan("diff", run_id)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "inspan: The first snapshot is not complete yet.\n")
+    until(lambda: (repository.folder(run_id) / "snapshot.json").exists(), "first snapshot")
+    let_go(repository)
+    repository.inspan("wait", run_id)
+    done = repository.inspan("diff", run_id, "--name-only")
+    assert done.stdout == "go\n"
+    assert done.stderr.startswith("inspan: The first snapshot came ")
+    assert done.stderr.endswith(" s after the first tool call: what changed before may be missing.\n")
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,19 @@ def test_a_session_that_is_deleted_while_it_is_looked_for_is_not_made_again(sess
     assert os.listdir(sessions.house.state / "sessions") == []
 
 
+def test_of_two_who_find_a_foreign_session_at_once_one_takes_it(sessions: Sessions) -> None:
+    asked = Task(prompt="x", cwd=str(sessions.house.work), agent="codex", resume="01a1df1c-6b8a-7030-8e8d-14053bafaa26")
+    both = [with_session(asked, sessions.house.env) for _ in range(2)]
+    ids = ("20990101-000000000-1", "20990101-000000000-2")
+    taken = take(sessions.state, both[0][0], record=both[0][1], run_id=ids[0], agent="codex")
+    with pytest.raises(SessionBusy):
+        take(sessions.state, both[1][0], record=both[1][1], run_id=ids[1], agent="codex")
+    os.close(taken.lock)
+    later = take(sessions.state, both[1][0], record=both[1][1], run_id=ids[1], agent="codex")
+    os.close(later.lock)
+    assert (later.record.runs, later.resumed) == (ids, asked.resume)
+
+
 # Damage
 
 

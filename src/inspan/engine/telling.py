@@ -144,13 +144,22 @@ class _InLoop(_Hearing):
     def put(self, events: Sequence[Event]) -> None:
         self._told += len(events)
         self._waiting.extend(events)
-        # No task stands idle: a loop that shuts down would cancel it, and the last events would go unheard.
-        if self._worker is None and events:
-            self._worker = self._loop.create_task(self._work(), context=self._context)
+        self._go_on()
 
     def end(self) -> None:
         self._ended = True
-        if self._worker is None:
+        self._go_on()
+
+    def _go_on(self, worked: "asyncio.Task[None] | None" = None) -> None:
+        """Has a task while there is something to tell: one that stood idle would be cancelled by a loop that shuts
+        down, and so may one that has only just begun be; then another takes its place."""
+        if self._worker is not worked:
+            return
+        self._worker = None
+        if self._waiting and not self._dropped:
+            self._worker = self._loop.create_task(self._work(), context=self._context)
+            self._worker.add_done_callback(self._go_on)
+        elif self._ended:
             self._finished()
 
     def _drop(self, patience_s: float) -> None:
@@ -161,9 +170,6 @@ class _InLoop(_Hearing):
     async def _work(self) -> None:
         while self._waiting and not self._dropped:
             await self._call(self._waiting.popleft())
-        self._worker = None
-        if self._ended:
-            self._finished()
 
     async def _call(self, event: Event) -> None:
         try:
