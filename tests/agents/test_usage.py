@@ -67,7 +67,7 @@ class Direct:
         return Usage(**self._house.events(run_id)[-1]["usage"])
 
     def lose(self, *more: str, moment: str) -> str:
-        """The id of a run whose supervisor is killed: with its tool at work, later in the turn, or before any answer."""
+        """The id of a run whose supervisor is killed: while its tool is at work, later, or before any answer."""
         run_id = self.detach(*more) if moment == "start" else self.hold(*more)
         if moment == "turn":
             (self._house.work / "go").touch()

@@ -190,7 +190,7 @@ def test_a_file_that_never_ends_does_not_hold_up_a_run(stage: Stage) -> None:
 
 def test_a_run_that_is_over_before_its_first_snapshot_does_not_wait_for_it(stage: Stage, slow_git: Path) -> None:
     async def run() -> list[FileChanged]:
-        changes = stage.changes_of(settle_s=0.01)
+        changes = stage.changes_of(env={"INSPAN_SNAPSHOT": "86400"}, settle_s=0.01)
         changes.begin()
         await eventually(lambda: started(slow_git))
         return await changes.finish()

@@ -103,7 +103,7 @@ def _binary_garbage(path: Path) -> None:
 
 
 def _too_old(path: Path) -> None:
-    _program(path, "codex-cli 0.132.9")
+    _program(path, "codex-cli 0.148.9")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def _too_old(path: Path) -> None:
         (_silent, NotAnAgent, "does not answer as Codex: `--version` printed ''"),
         (_no_interpreter, NotAnAgent, "cannot be started: No such file or directory"),
         (_binary_garbage, NotAnAgent, "cannot be started: Exec format error"),
-        (_too_old, AgentTooOld, r"Codex 0\.132\.9 at .*0\.133\.0"),
+        (_too_old, AgentTooOld, r"Codex 0\.148\.9 at .*0\.149\.0"),
     ],
 )
 def test_what_cannot_do_the_work_is_refused_with_the_next_step(

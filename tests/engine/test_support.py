@@ -102,6 +102,12 @@ def test_the_notes_of_an_agent_are_about_its_capabilities(agent: str) -> None:
     assert registry.driver(agent).capabilities.notes.keys() <= set(Capabilities.__struct_fields__)
 
 
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_an_agent_that_does_not_report_every_denial_says_which(agent: str) -> None:
+    capabilities = registry.driver(agent).capabilities
+    assert capabilities.reports_denials == "yes" or capabilities.notes["reports_denials"]
+
+
 def _driver(capabilities: Capabilities) -> Driver:
     return msgspec.structs.replace(registry.driver("codex"), capabilities=capabilities)
 

@@ -17,6 +17,8 @@ _FAILED = {
     "model_not_found",
     "refused",
     "crashed",
+    "session_not_found",
+    "unfit_answer",
     "unknown",
     "script",
     "store",
