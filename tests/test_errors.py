@@ -1,5 +1,6 @@
 """The tree of errors: each class has a code that stays, knows whether a retry helps, and speaks in whole sentences."""
 
+import pickle
 import re
 from collections.abc import Iterator
 
@@ -96,3 +97,19 @@ def test_what_the_agent_did_names_the_run_and_its_reason() -> None:
     error = AgentFailed("It left.", reason="crashed", run_id="r-1")
     assert (error.reason, error.run_id) == ("crashed", "r-1")
     assert AgentFailed("It left.").reason == "unknown"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InspanError("It broke.", next_step="Mend it.", tried="mending", came_back="nothing"),
+        BadInput("cwd", "/x", "no such folder.", next_step="Create it."),
+        errors.RateLimitError("Wait.", reason="rate_limit", run_id="r-1"),
+    ],
+)
+def test_an_error_reaches_another_process_whole(error: InspanError) -> None:
+    if isinstance(error, errors.RateLimitError):
+        error.resets_at = 5.0
+    arrived = pickle.loads(pickle.dumps(error))
+    assert type(arrived) is type(error)
+    assert (str(arrived), arrived.args, vars(arrived)) == (str(error), error.args, vars(error))

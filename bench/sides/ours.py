@@ -23,7 +23,7 @@ async def main(cwd: str, *, runs: int, at_once: int) -> None:
         async with places:
             ended = await run(Task(prompt="go", cwd=cwd), on_event=count)
         if ended.outcome != "completed":
-            raise RuntimeError(f"{ended.outcome}: {ended.message}")
+            raise RuntimeError(f"{ended.outcome}: {ended.error}")
 
     before = cpu_s()
     await asyncio.gather(*(one() for _ in range(runs)))

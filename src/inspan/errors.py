@@ -37,7 +37,7 @@ values of the last branch, and `Result.check()` raises the first.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class InspanError(Exception):
@@ -58,6 +58,10 @@ class InspanError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} {self.next_step}".strip()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """So that a worker process can hand it to its parent, whatever its class takes to be made."""
+        return _remade, (type(self), self.args), vars(self)
 
 
 class BadInput(InspanError):
@@ -266,6 +270,12 @@ class RunTimedOut(AgentFailed):
 
     code = "timed_out"
     retry_helps = True
+
+
+def _remade(kind: type[InspanError], arguments: tuple[Any, ...]) -> InspanError:
+    error = kind.__new__(kind)
+    error.args = arguments
+    return error
 
 
 def _shown(value: object) -> str:

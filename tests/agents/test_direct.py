@@ -48,4 +48,4 @@ def test_a_direct_run_uses_the_users_own_key_and_nobody_elses(house: House, agen
     everything = b"".join(path.read_bytes() for path in house.folder().rglob("*") if path.is_file())
     assert TOKEN.encode() not in everything
     assert "[REDACTED:" in printed
-    assert not list(house.state.glob("sessions/*"))
+    assert not list(house.state.glob("sessions/*/config"))

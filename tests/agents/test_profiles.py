@@ -37,7 +37,6 @@ def test_the_profile_clean_is_not_led_astray_by_variables(house: House, style: S
     assert sentry.touched == []
 
 
-@pytest.mark.xfail(strict=True, reason="Codex 0.163 looks for skills below HOME, wherever CODEX_HOME is")
 def test_the_profile_clean_shows_no_skills_of_the_users(house: House) -> None:
     skill = Path(house.env["HOME"]) / ".agents" / "skills" / "planted" / "SKILL.md"
     skill.parent.mkdir(parents=True)
@@ -45,7 +44,6 @@ def test_the_profile_clean_shows_no_skills_of_the_users(house: House) -> None:
     Conversation(house, CODE_MODE.agent).say("alpha-word", lacks=[PLANTED])
 
 
-@pytest.mark.xfail(strict=True, reason="Claude Code 2.1.325 looks there unless ANTHROPIC_CONFIG_DIR is set")
 def test_the_profile_clean_does_not_look_where_the_vendors_other_programs_log_in(user_house: House) -> None:
     folder = Path(user_house.env["HOME"]) / ".config" / "anthropic"
     folder.mkdir(parents=True)

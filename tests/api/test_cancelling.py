@@ -118,6 +118,40 @@ def test_a_call_that_is_cancelled_while_the_run_ends_only_makes_it_quicker(stage
     assert list(stage.state.glob("active/*")) == []
 
 
+@pytest.mark.parametrize("turns", [1, 2, 3, 5])
+@pytest.mark.parametrize("kind", ["function", "coroutine function"])
+def test_a_loop_that_shuts_down_while_a_run_ends_lets_it_end(stage: Stage, play: Play, turns: int, kind: str) -> None:
+    play(_DEAF)
+    heard: list[Event] = []
+
+    async def scene() -> None:
+        said = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def hear(event: Event) -> None:
+            heard.append(event)
+            if type(event).__name__ == "TextSaid":
+                loop.call_soon_threadsafe(said.set)
+
+        async def hear_in_the_loop(event: Event) -> None:
+            hear(event)
+
+        chosen = hear if kind == "function" else hear_in_the_loop
+        call = asyncio.create_task(inspan.run(stage.task, on_event=chosen))
+        await asyncio.wait_for(said.wait(), 60)
+        call.cancel()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        # The program has ended without waiting for its run: the loop cancels every task that is left.
+
+    asyncio.run(scene())
+    (ended,) = (event for event in stage.events() if isinstance(event, RunEnded))
+    assert (ended.outcome, ended.reason) == ("cancelled", "interrupted")
+    assert heard == stage.events()
+    assert marked(str(stage.root / "puppet")) == []
+    assert list(stage.state.glob("active/*")) == []
+
+
 def test_a_call_that_is_cancelled_while_its_function_still_listens_is_cancelled_afterwards(
     stage: Stage, play: Play
 ) -> None:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -37,6 +38,18 @@ def test_a_run_goes_on_when_the_program_that_started_it_has_ended(stage: Stage, 
     (stage.work / "go").touch()
     result = asyncio.run(run.wait())
     assert (result.run_id, result.ok, result.message) == (run_id, True, "gone on")
+
+
+def test_a_program_that_stays_collects_no_dead_supervisors(stage: Stage, play: Play) -> None:
+    play("begin(); finish()")
+
+    async def scene() -> None:
+        for _ in range(3):
+            await (await inspan.start(stage.task)).wait()
+
+    before = _children()
+    asyncio.run(scene())
+    until(lambda: _children() <= before, "end of the last supervisor")
 
 
 def test_a_follower_gets_each_event_when_it_happens_and_then_the_end(stage: Stage, play: Play) -> None:
@@ -195,6 +208,10 @@ def _without_names(result: Result) -> Result:
         duration_s=0.0,
         next_step=result.next_step.replace(result.run_id, "RUN"),
     )
+
+
+def _children() -> set[str]:
+    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
 
 
 def _supervisor(stage: Stage) -> int:

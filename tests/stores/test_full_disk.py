@@ -128,3 +128,19 @@ def test_a_state_folder_on_a_read_only_disk_is_told_in_a_sentence(house: House, 
     assert done.returncode == 1
     assert f"Cannot use {house.state}: Read-only file system" in done.stderr
     assert "XDG_STATE_HOME" in done.stderr
+
+
+_HEARS = """
+import asyncio, os, inspan
+heard = []
+task = inspan.Task(prompt="flood", cwd=os.getcwd(), agent="codex")
+result = asyncio.run(inspan.run(task, on_event=heard.append))
+ends = [event for event in heard if isinstance(event, inspan.RunEnded)]
+print(result.reason, len(ends), heard[-1] == ends[0], ends[0].reason)
+"""
+
+
+def test_a_program_hears_the_end_of_a_run_on_a_full_disk(house: House, fake: Fake) -> None:
+    house.env |= puppet(fake, _FLOOD.format(words=200))
+    done = _on_a_small_disk(house, shlex.join([sys.executable, "-c", _HEARS]), size="size=512k")
+    assert (done.stdout, done.returncode) == ("store 1 True store\n", 0), done.stderr

@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator, Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -73,7 +75,9 @@ class Run:
 async def start(task: Task) -> Run:
     """Starts a task under a supervisor of its own and returns at once; raises `InspanError` if it cannot be."""
     prepared = await prepared_apart(checked(task))
-    start_supervisor(prepared)
+    pid = start_supervisor(prepared)
+    if pid:
+        threading.Thread(target=_reap, args=(pid,), name="inspan-reaper", daemon=True).start()
     return Run(prepared.folder, prepared.plan.state)
 
 
@@ -97,6 +101,12 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(work)
     work.close()
     raise BadInput("run_sync", "", "a loop is running here already.", next_step="Use await in place of run_sync.")
+
+
+def _reap(pid: int) -> None:
+    """Waits for a supervisor of ours to leave: a program that stays would collect dead ones otherwise."""
+    with suppress(ChildProcessError):  # Somebody else's watcher took it, or children are ignored here.
+        os.waitpid(pid, 0)
 
 
 def _heard(reporter: "Reporter | None") -> Listener | None:

@@ -208,6 +208,7 @@ def _environment(task: Task, place: Place) -> dict[str, str]:
         env |= {"ANTHROPIC_BASE_URL": place.endpoint.url, "ANTHROPIC_API_KEY": place.endpoint.token}
     if place.config:
         env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"
+        env["ANTHROPIC_CONFIG_DIR"] = f"{place.config}/anthropic"  # Where the vendor's other programs log in.
     if task.mode != "exec":
         env["GIT_OPTIONAL_LOCKS"] = "0"  # Else `git status`, which only reads, writes a fresh index.
     if task.mcp_servers:

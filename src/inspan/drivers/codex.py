@@ -53,7 +53,7 @@ FAILURES = (
         "network", r"stream disconnected|error sending request|connection (refused|reset|closed)|timed out|reconnecting"
     ),
     failure("invalid_response", r"incomplete response|unexpected (end|eof)|failed to parse|expected value"),
-    failure("environment", r"no such file or directory|permission denied|error loading config"),
+    failure("environment", r"no such file or directory|permission denied|error loading config|active writer"),
 )
 
 
@@ -99,6 +99,8 @@ def launch(task: Task, place: Place) -> Launch:
     if place.config:
         # Each of the two alone still looks up hosts and delays the exit by 5 s (0.163).
         argv += ["--disable", "plugins", "-c", "analytics.enabled=false", "-c", "check_for_update_on_startup=false"]
+        # Skills are looked for below HOME too, wherever its own folder is.
+        argv += ["-c", "skills.include_instructions=false"]
     words, files = _said_to_it(task, place)
     argv += [*words, *_servers(task, env)]
     argv += [word for folder in task.extra_dirs for word in ("--add-dir", folder)]

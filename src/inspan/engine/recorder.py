@@ -79,16 +79,22 @@ class Recorder:
             self._sync_due.cancel()
         try:
             if full:
-                self._log.give_up(self._gate.event(_brief(last)))
+                self._give_up(last)
             else:
                 self.emit([last])
                 self.settle()
             self._log.sync()
         except OSError:
-            self._log.give_up(self._gate.event(_brief(last)))
+            self._give_up(last)
         finally:
             self._log.close()
             self.summary.add(last)
+
+    def _give_up(self, last: RunEnded) -> None:
+        brief = _brief(last)
+        self._log.give_up(self._gate.event(brief))
+        if self._tell:
+            self._tell([brief])
 
     def _in_blocks(self, event: Event) -> Event | None:
         """Text in pieces passes one redactor per block; whatever ends the block lets out what was held back."""

@@ -8,7 +8,7 @@ import fcntl
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -103,10 +103,13 @@ class Session:
             self.end("interrupted", "the program that started the run cancelled it", now=True)
         except Exception as error:  # The gateway or the control socket could not be set up: the run ends, honestly.
             self._break(error)
-        cancelled = await _undisturbed(self._close()) or cancelled
+        cancelled = await _undisturbed(self._quieten) or cancelled
+        self._let_go()
+        cancelled = await _undisturbed(self._tell_changes) or cancelled
+        self._tidy()
         ended = self._conclude()
         if self._telling:
-            cancelled = await _undisturbed(self._telling.close()) or cancelled
+            cancelled = await _undisturbed(self._telling.close) or cancelled
         if cancelled:
             raise cancelled
         return ended
@@ -138,7 +141,6 @@ class Session:
         self._record(self._dialect.open().events)
         await asyncio.wait({self._exited, self._wished}, return_when=asyncio.FIRST_COMPLETED)
         await self._bring_down()
-        await asyncio.wait({self._drained}, timeout=_DRAIN_S)
 
     async def _bring_down(self) -> None:
         await bring_down(
@@ -234,10 +236,16 @@ class Session:
         _set(self._wished)
         _set(self._hurry)
 
-    async def _close(self) -> None:
+    async def _quieten(self) -> None:
+        """Ends the agent with all that it started, and its model; begun again, it goes on where it was."""
         await self._bring_down()
+        await asyncio.wait({self._drained}, timeout=_DRAIN_S)
         self._clock.disarm()
         await self._model.close()
+        if self._changes:
+            await self._changes.settle()  # Its programs are the run's too: a sweep would kill them.
+
+    def _let_go(self) -> None:
         for fd in (self._pidfd, self._process.stdout, self._process.stderr):
             self._loop.remove_reader(fd)
             os.close(fd)
@@ -249,9 +257,13 @@ class Session:
                 file.close()
             except OSError as error:
                 self._break(error)
+
+    async def _tell_changes(self) -> None:
         if self._changes and not self._broken:
             limit_s = _HURRIED_S if self._wish else None
             self._record(await self._changes.finish(self.summary.files, limit_s=limit_s))
+
+    def _tidy(self) -> None:
         for name in self._plan.litter:
             try:
                 os.rmdir(os.path.join(self._plan.task.cwd, name))
@@ -314,17 +326,18 @@ def _telling(function: "Teller", complain: Callable[[str], None]) -> "Telling":
     return Telling(function, on_problem=complain)
 
 
-async def _undisturbed(work: Coroutine[None, None, object]) -> asyncio.CancelledError | None:
-    """Sees a bounded piece of work through, however often the caller is cancelled; gives the last cancellation."""
+async def _undisturbed(work: Callable[[], Awaitable[object]]) -> asyncio.CancelledError | None:
+    """Sees a bounded piece of work through, however often the caller is cancelled; gives the last cancellation.
+
+    Work that was cut off is begun again. It has no task of its own: a loop that shuts down would cancel that one too.
+    """
     cancelled = None
-    task = asyncio.ensure_future(work)
-    while not task.done():
+    while True:
         try:
-            await asyncio.shield(task)
+            await work()
+            return cancelled
         except asyncio.CancelledError as error:
             cancelled = error
-    task.result()
-    return cancelled
 
 
 def _too_long(line: Overlong) -> Unrecognized:

@@ -12,8 +12,11 @@ from inspan.transports.spawn import DEFAULTS
 from .plan import Prepared
 
 
-def start(prepared: Prepared) -> None:
-    """Starts the supervisor of a prepared run and hands it the lock and the listener; the run goes on without us."""
+def start(prepared: Prepared) -> int:
+    """Starts the supervisor of a prepared run and hands it the lock and the listener; the run goes on without us.
+
+    Gives its pid: a program that stays has to reap it. 0 where it could not be started: the log says why.
+    """
     plan, listener = prepared.plan, prepared.listener
     inherited = [prepared.lock, prepared.session_lock, *([listener.fileno()] if listener else [])]
     given = os.memfd_create("plan")
@@ -25,7 +28,7 @@ def start(prepared: Prepared) -> None:
     script = os.path.join(os.path.dirname(__file__), "boot.py")
     try:
         argv = [sys.executable, "-I", "-S", script, str(given)]
-        _spawn(argv, _without_secrets(plan.secrets), os.path.join(plan.folder, "supervisor.log"))
+        return _spawn(argv, _without_secrets(plan.secrets), os.path.join(plan.folder, "supervisor.log"))
     except OSError as error:
         # Start-up time: only a failure needs the log here.
         from inspan.stores.log import RunLog
@@ -34,6 +37,7 @@ def start(prepared: Prepared) -> None:
 
         problem = f"the supervisor cannot be started with {sys.executable}: {error.strerror}"
         fail_to_start(plan, prepared.folder, RunLog(prepared.folder.log), problem)
+        return 0
     finally:
         os.close(given)
         prepared.close()
@@ -65,7 +69,7 @@ def _without_secrets(secrets: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if value not in values}
 
 
-def _spawn(argv: list[str], env: Mapping[str, str], log: str) -> None:
+def _spawn(argv: list[str], env: Mapping[str, str], log: str) -> int:
     """Starts a process in a session of its own that keeps nothing of ours but the descriptors it is meant to have."""
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     actions = [
@@ -73,4 +77,4 @@ def _spawn(argv: list[str], env: Mapping[str, str], log: str) -> None:
         (os.POSIX_SPAWN_OPEN, 1, log, append, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    os.posix_spawn(argv[0], argv, env, file_actions=actions, setsid=True, setsigdef=DEFAULTS)
+    return os.posix_spawn(argv[0], argv, env, file_actions=actions, setsid=True, setsigdef=DEFAULTS)

@@ -122,7 +122,7 @@ class _InThread(_Hearing):
     def _call(self, event: Event) -> None:
         try:
             waiting = self._function(event)
-            if inspect.isawaitable(waiting):
+            if waiting is not None and inspect.isawaitable(waiting):
                 # A plain function that gives something to wait for, as a lambda around a coroutine function does.
                 asyncio.run_coroutine_threadsafe(_awaited(waiting), self._loop).result()
         except BaseException as error:  # A stranger's code may raise anything, SystemExit too.
@@ -174,7 +174,7 @@ class _InLoop(_Hearing):
     async def _call(self, event: Event) -> None:
         try:
             waiting = self._function(event)
-            if inspect.isawaitable(waiting):
+            if waiting is not None and inspect.isawaitable(waiting):
                 await waiting
         except (Exception, asyncio.CancelledError) as error:
             # A cancellation that is not ours is the function's own, or that of a loop that shuts down.

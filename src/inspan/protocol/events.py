@@ -128,7 +128,7 @@ class CommandExecuted(_Event, frozen=True, kw_only=True, tag="command_executed")
 
 
 class FileChanged(_Event, frozen=True, kw_only=True, tag="file_changed"):
-    """A tool changed a file."""
+    """A file was changed: by the tool call of this id, or, without one, by something that only the files tell of."""
 
     path: str
     change: Change

@@ -156,8 +156,8 @@ def _open(state: str) -> "Generator[sqlite3.Connection]":
             )
         if version == 0:
             _create(database)
-        # Nothing here waits for the disk: after a power cut the logs can tell everything again. A journal that is rolled
-        # back is enough against a killed process, at a third of the CPU that write-ahead logging costs one writer.
+        # Nothing waits for the disk: after a power cut the logs can tell it all again. A journal that is rolled back is
+        # enough against a killed process, at a third of the CPU that write-ahead logging costs one writer.
         database.execute("PRAGMA synchronous = OFF")
         yield database
 
