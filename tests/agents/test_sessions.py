@@ -157,7 +157,8 @@ def test_a_run_lost_before_its_first_word_has_nothing_to_go_on_with(house: House
     house.env[name] = _hesitant(fake, house, house.env[name])
     talk = Conversation(house, style.agent)
     (house.work / "hesitate").touch()
-    lost = talk.detach("alpha-word", scenario=answered("alpha-word"))
+    # Not in the box, which a root's `exec` would be: it hides the real program where that lies below /tmp.
+    lost = talk.detach("alpha-word", "--mode", "complete", scenario=answered("alpha-word"))
     until((house.work / "hesitating").exists, "agent that hesitates")
     until(lambda: _kinds(house, lost), "first record")
     end(house.supervisor(lost))
@@ -169,7 +170,8 @@ def test_a_run_lost_before_its_first_word_has_nothing_to_go_on_with(house: House
         assert refusal.message == f"Run {lost} opened no session that could be continued."
         return
     # Its id was given to it before it could make a session of it: only the agent knows that there is none.
-    turn = talk.turn("beta-word", "--resume", lost, scenario=scene("never", more="repeat = 'always'"))
+    never = scene("never", more="repeat = 'always'")
+    turn = talk.turn("beta-word", "--mode", "complete", "--resume", lost, scenario=never)
     assert (turn.verdict, turn.code) == (("failed", "session_not_found"), 1)
     assert "without --resume" in turn.ended["next"]
 

@@ -155,7 +155,7 @@ def test_the_environment_of_a_run() -> None:
         "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
         "DISABLE_AUTOUPDATER": "1",
     }
-    clean = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+    clean = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "ANTHROPIC_CONFIG_DIR": "/CONFIG/anthropic"}
     gateway = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:1", "ANTHROPIC_API_KEY": "run-token"}
     assert launched(DRIVER, USER).env == usual
     assert launched(DRIVER, CLEAN).env == usual | clean | gateway

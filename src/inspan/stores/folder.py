@@ -82,8 +82,13 @@ def take_lock(folder: RunFolder) -> int:
 
 def is_locked(folder: RunFolder) -> bool:
     """Whether a process owns the run now; looking never takes the lock away from an owner to be."""
+    return is_held(folder.file("lock"))
+
+
+def is_held(path: str) -> bool:
+    """Whether a process holds this lock file."""
     try:
-        fd = os.open(folder.file("lock"), os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
     try:

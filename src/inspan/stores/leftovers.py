@@ -1,6 +1,5 @@
 """What lies in the state folder and belongs to no run any more: sessions, sockets, drafts. Finding deletes nothing."""
 
-import fcntl
 import os
 import re
 import socket
@@ -13,7 +12,7 @@ import msgspec
 from inspan.errors import StateUnusable
 from inspan.protocol.ids import RUN_ID
 
-from .folder import RunFolder, all_runs
+from .folder import RunFolder, all_runs, is_held
 from .paths import runtime_home, socket_path, unusable
 from .sessions import read_session, session_of
 
@@ -56,7 +55,7 @@ def left_sessions(state: str, *, gone: Set[str] = frozenset()) -> list[Leftover]
     # Sessions before runs: a run claims its folder first, so that whatever session is seen here has its run below.
     found = [each for each in (_session(state, folder) for folder in _folders(os.path.join(state, "sessions"))) if each]
     living = {folder.name for folder in run_folders(state)} - gone
-    kept = [each for each in found if not living.isdisjoint(each.runs) or _is_locked(each.path)]
+    kept = [each for each in found if not living.isdisjoint(each.runs) or is_held(os.path.join(each.path, "lock"))]
     needed = {each.name for each in kept} | {each.home for each in kept}
     return [_leftover(each.path) for each in found if each.name not in needed]
 
@@ -119,20 +118,6 @@ def _names(run: RunFolder, session: str) -> bool:
         return session_of(run) == session
     except StateUnusable:
         return False
-
-
-def _is_locked(folder: str) -> bool:
-    try:
-        fd = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(fd)
-    return False
 
 
 def _is_of(entry: os.DirEntry[str], homes: list[str]) -> bool:

@@ -42,8 +42,7 @@ def socket_path(run_folder: str, run_id: str) -> str:
 def private_folder(path: str) -> str:
     """Makes the folder, readable by its owner alone, or raises `StateUnusable` with the next step."""
     try:
-        os.makedirs(path, mode=0o700, exist_ok=True)
-        found = os.lstat(path)
+        found = _made(path)
     except OSError as error:
         raise unusable(path, error) from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
@@ -52,6 +51,14 @@ def private_folder(path: str) -> str:
             next_step="Remove it, or point XDG_RUNTIME_DIR elsewhere.",
         )
     return path
+
+
+def _made(path: str) -> os.stat_result:
+    try:
+        return os.lstat(path)
+    except FileNotFoundError:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        return os.lstat(path)
 
 
 def unusable(path: str, error: OSError) -> StateUnusable:
