@@ -47,8 +47,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Where one run happens.
 
     `config` is the session's own config folder, empty in the profile `user`; `scratch` is the folder of this run that
-    the agent may read; `session_id` the id that a new session is to get; `resume` the agent's id of the session to go
-    on with.
+    the agent may read; `has_key` says that an API key stands in the first of its variables for one; `session_id` is the
+    id that a new session is to get; `resume` the agent's id of the session to go on with.
     """
 
     program: str
@@ -56,6 +56,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     version: tuple[int, ...] = ()
     scratch: str = ""
     config: str = ""
+    has_key: bool = False
     endpoint: Endpoint | None = None
     session_id: str = ""
     resume: str = ""

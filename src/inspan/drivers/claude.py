@@ -79,6 +79,8 @@ _READERS = ("Bash", "Read", "Grep", "Glob")
 def launch(task: Task, place: Place) -> Launch:
     """The command line of one run; the prompt goes in by stdin, where no other process can read it."""
     argv = [place.program, "-p", "--output-format", "stream-json", "--verbose"]
+    if task.mode == "complete" and not task.allowed_tools and place.config and place.has_key:
+        argv.append("--bare")  # Leaves out what an answer has no use for, and any login: 70 ms less to start.
     argv += [*_permissions(task), *_sources(task, place), *_session(task, place), *_choices(task), *task.options]
     files: dict[str, bytes] = {}
     hidden = veiled(task.mcp_servers)
@@ -383,6 +385,7 @@ class ClaudeDialect:
             "permission_denied": self._permission_denied,
             "status": lambda frame: [],
             "thinking_tokens": lambda frame: [],
+            "ui_invalidate": lambda frame: [],
             # What the user's own hooks print is theirs; these two come before `init`.
             "hook_started": lambda frame: [],
             "hook_response": lambda frame: [],

@@ -195,7 +195,7 @@ def _plan(
     choice: Choice, ground: _Ground, taken: Taken, env: Mapping[str, str], listener: socket.socket | None
 ) -> Plan:
     task, driver, folder = choice.task, choice.driver, ground.folder
-    place = _place(choice, ground, taken, listener)
+    place = _place(choice, ground, taken, env, listener)
     launch = driver.channels[0].launch(worded(task, driver.capabilities, texts=choice.texts), place)
     added = _added(choice, ground, launch, place, env)
     token = place.endpoint.token if place.endpoint else ""
@@ -235,7 +235,9 @@ def _plan(
     )
 
 
-def _place(choice: Choice, ground: _Ground, taken: Taken, listener: socket.socket | None) -> Place:
+def _place(
+    choice: Choice, ground: _Ground, taken: Taken, env: Mapping[str, str], listener: socket.socket | None
+) -> Place:
     endpoint = None
     if listener:
         endpoint = Endpoint(url=f"http://127.0.0.1:{listener.getsockname()[1]}", token=os.urandom(20).hex())
@@ -245,12 +247,18 @@ def _place(choice: Choice, ground: _Ground, taken: Taken, listener: socket.socke
         version=tuple(int(part) for part in choice.program.version.split(".") if part.isdigit()),
         cwd=choice.task.cwd,
         scratch=ground.folder.agent,
+        has_key=listener is not None or _is_given_key(choice, env),
         config=config_folder(ground.state, taken.record) if choice.task.profile == "clean" else "",
         endpoint=endpoint,
         session_id=_new_session_id() if presets else "",
         resume=taken.resumed,
         attachments=choice.attachments,
     )
+
+
+def _is_given_key(choice: Choice, env: Mapping[str, str]) -> bool:
+    given = {**env, **choice.access.variables, **choice.task.env}
+    return choice.access.kind == "key" and bool(given.get(choice.driver.credentials[0]))
 
 
 def _added(choice: Choice, ground: _Ground, launch: Launch, place: Place, env: Mapping[str, str]) -> dict[str, str]:
