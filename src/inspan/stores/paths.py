@@ -4,6 +4,7 @@ import os
 import stat
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 
 from inspan.errors import StateUnusable
 
@@ -54,11 +55,12 @@ def private_folder(path: str) -> str:
 
 
 def _made(path: str) -> os.stat_result:
-    try:
-        return os.lstat(path)
-    except FileNotFoundError:
-        os.makedirs(path, mode=0o700, exist_ok=True)
-        return os.lstat(path)
+    with suppress(FileNotFoundError):
+        found = os.lstat(path)
+        if stat.S_ISDIR(found.st_mode):
+            return found
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    return os.lstat(path)
 
 
 def unusable(path: str, error: OSError) -> StateUnusable:
