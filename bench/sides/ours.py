@@ -15,7 +15,7 @@ async def main(cwd: str, *, runs: int, at_once: int) -> None:
     events = 0
     places = asyncio.Semaphore(at_once)
 
-    def count(event: Event) -> None:
+    async def count(event: Event) -> None:
         nonlocal events
         events += 1
 
