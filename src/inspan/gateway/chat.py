@@ -15,6 +15,7 @@ from inspan.gateway.wire import (
     fresh_id,
     function_tool,
     inner,
+    limit,
     newest,
     objects,
     texts,
@@ -34,7 +35,7 @@ class ChatWire:
     def purpose(self, method: str, path: str) -> Purpose | None:
         return "call" if method == "POST" and path.endswith("/chat/completions") else None
 
-    def ask(self, body: Json) -> Ask:
+    def ask(self, body: Json, path: str) -> Ask:
         latest = _after_last_answer(objects(body.get("messages")))
         said = [message for message in latest if message.get("role") == "user"]
         results = [message for message in latest if message.get("role") == "tool"]
@@ -43,6 +44,7 @@ class ChatWire:
             stream=body.get("stream") is True,
             tools=tuple(_tool(declared) for declared in objects(body.get("tools"))),
             newest_text=newest(_contents(said), _contents(results)),
+            max_output=limit(body, "max_completion_tokens") or limit(body, "max_tokens"),
         )
 
     def stream(self, answer: Answer) -> Stream:

@@ -74,7 +74,7 @@ class Gateway:
 
     async def _pass_on(self, wire: Wire, purpose: Purpose, http: HttpRequest, reply: HttpReply) -> None:
         try:
-            ask = wire.ask(msgspec.json.decode(http.body, type=Json)) if purpose == "call" else None
+            ask = wire.ask(msgspec.json.decode(http.body, type=Json), http.path) if purpose == "call" else None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             message = f"The request body is not a JSON object: {error}"
             problem = "unexpected request: malformed body"
@@ -131,6 +131,7 @@ def _request(http: HttpRequest, *, wire: Wire, purpose: Purpose, ask: Ask | None
         path=target,
         headers=http.headers,
         body=http.body,
+        plain=http.body,
         wire=wire.name,
         purpose=purpose,
         ask=ask,

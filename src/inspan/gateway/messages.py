@@ -14,6 +14,7 @@ from inspan.gateway.wire import (
     fresh_id,
     function_tool,
     inner,
+    limit,
     newest,
     objects,
     texts,
@@ -52,7 +53,7 @@ class MessagesWire:
             return "count tokens"
         return "call" if path.endswith("/messages") else None
 
-    def ask(self, body: Json) -> Ask:
+    def ask(self, body: Json, path: str) -> Ask:
         latest = _after_last_answer(objects(body.get("messages")))
         results = [block for message in latest for block in objects(message.get("content")) if _is_result(block)]
         said = [text for message in latest for text in _said(message)]
@@ -61,6 +62,7 @@ class MessagesWire:
             stream=body.get("stream") is True,
             tools=tuple(function_tool(tool, schema_key="input_schema") for tool in objects(body.get("tools"))),
             newest_text=newest(said, [text for block in results for text in texts(block.get("content"))]),
+            max_output=limit(body, "max_tokens"),
         )
 
     def stream(self, answer: Answer) -> Stream:
@@ -98,6 +100,8 @@ class MessagesWire:
         whole = event.get("type") == "message" and word(event, "stop_reason") != ""
         return Reading(
             counts=found,
+            extras=counts(inner(usage, "cache_creation"), {"cache_write_1h": "ephemeral_1h_input_tokens"})
+            | counts(inner(usage, "server_tool_use"), {"searches": "web_search_requests"}),
             final=whole or event.get("type") in ("message_stop", "error"),
             message=word(inner(event, "error"), "message"),
         )

@@ -15,6 +15,7 @@ from inspan.gateway.wire import (
     fresh_id,
     function_tool,
     inner,
+    limit,
     newest,
     objects,
     texts,
@@ -36,7 +37,7 @@ class ResponsesWire:
     def purpose(self, method: str, path: str) -> Purpose | None:
         return "call" if method == "POST" and path.endswith("/responses") else None
 
-    def ask(self, body: Json) -> Ask:
+    def ask(self, body: Json, path: str) -> Ask:
         given = body.get("input")
         items: list[Json] = [{"role": "user", "content": given}] if isinstance(given, str) else objects(given)
         latest = _after_last_answer(items)
@@ -49,6 +50,7 @@ class ResponsesWire:
             stream=body.get("stream") is True,
             tools=tuple(_tools(declared)),
             newest_text=newest(said, [text for item in latest for text in texts(item.get("output"))]),
+            max_output=limit(body, "max_output_tokens"),
         )
 
     def stream(self, answer: Answer) -> Stream:

@@ -33,6 +33,7 @@ _EVENTS = {"content-type": "text/event-stream", "cache-control": "no-cache"}
 _SIDE_ANSWERS: dict[Purpose, bytes] = {
     "count tokens": msgspec.json.encode({"input_tokens": DEFAULT_USAGE.input}),
     "list models": msgspec.json.encode({"object": "list", "data": [], "has_more": False}),
+    "other": b"{}",
 }
 
 
@@ -73,7 +74,7 @@ class ScriptUpstream:
     def _aside(self, request: Request) -> tuple[int, Call] | None:
         """The answer to a request that holds the text which an answer out of order waits for."""
         for call in self._asides:
-            if _occurs(call.when, request.body):
+            if _occurs(call.when, request.plain):
                 return 0, call
         return None
 
@@ -96,7 +97,7 @@ class ScriptUpstream:
     def _objection(self, call: Call, request: Request, ask: Ask, *, tool: ToolUse | None) -> str:
         """What keeps this call from being answered as written."""
         for text in _parts(call.expect_anywhere):
-            if not _occurs(text, request.body):
+            if not _occurs(text, request.plain):
                 return f"expected {text!r} anywhere in the request, and it is not there"
         if call.expect not in ask.newest_text:
             return f"expected {call.expect!r}, but what came was {self._shown(ask)}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-Purpose = Literal["call", "count tokens", "list models"]
+Purpose = Literal["call", "count tokens", "list models", "other"]
 ToolKind = Literal["function", "custom"]
 
 
@@ -20,22 +20,31 @@ class Tool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ask:
-    """What a model call asks for. `newest_text` is the last user text, or the tool results after it."""
+    """What a model call asks for. `newest_text` is the last user text, or the tool results after it.
+
+    `max_output` is the most tokens that the answer may have, where the request says so.
+    """
 
     model: str
     stream: bool
     tools: tuple[Tool, ...]
     newest_text: str
+    max_output: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """One request that carried the run's token; `ask` is None when it is not a call to the model."""
+    """One request that carried the run's token; `ask` is None when it is not a call to the model.
+
+    `path` has the query with it, and not the token that may stand in front of it. `body` is as it was sent, `plain`
+    the same without its content encoding.
+    """
 
     method: str
     path: str
     headers: Mapping[str, str]
     body: bytes
+    plain: bytes
     wire: str
     purpose: Purpose
     ask: Ask | None

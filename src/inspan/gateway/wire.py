@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
@@ -45,9 +45,13 @@ class Stream:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """What one event, or one whole body, tells a meter. `counts` are fields of `Usage`."""
+    """What one event, or one whole body, tells a meter. `counts` are fields of `Usage`.
+
+    `extras` are numbers beside them that cost money too: `cache_write_1h` (a part of `cache_write`), `searches`.
+    """
 
     counts: Mapping[str, int]
+    extras: Mapping[str, int] = field(default_factory=dict[str, int])
     final: bool = False
     message: str = ""
 
@@ -62,7 +66,9 @@ class Wire(Protocol):
         """What a request to this path (any prefix, no query) wants, or None when it is not this wire's."""
         ...
 
-    def ask(self, body: Json) -> Ask: ...
+    def ask(self, body: Json, path: str) -> Ask:
+        """What a request wants; some wires name the model in the path."""
+        ...
 
     def stream(self, answer: Answer) -> Stream: ...
 
@@ -117,6 +123,12 @@ def counts(source: Json, names: Mapping[str, str]) -> dict[str, int]:
     """The numbers that `source` states, under the names of `Usage`."""
     stated = {ours: source.get(theirs) for ours, theirs in names.items()}
     return {name: number for name, number in stated.items() if isinstance(number, int)}
+
+
+def limit(source: Json, key: str) -> int | None:
+    """The positive number at a key, or None."""
+    value = source.get(key)
+    return value if isinstance(value, int) and value > 0 else None
 
 
 def word(source: Json, key: str) -> str:

@@ -1,0 +1,86 @@
+"""What may be spent, and how it is written: `2usd`, `200ktok`, `50calls`, `30min`, `3restarts`, `20usd/day`."""
+
+import re
+from typing import Literal, get_args
+
+import msgspec
+
+Node = Literal["project", "task", "run"]
+Period = Literal["", "day", "month"]
+NODES: tuple[Node, ...] = get_args(Node)
+
+_WRITTEN = re.compile(r"(?P<number>[-+]?\d*\.?\d+)\s*(?P<unit>[a-z$]+)(?:/(?P<per>[a-z]+))?", re.IGNORECASE)
+# Unit → the field it fills, and how many of that field's own unit it is.
+_UNITS: dict[str, tuple[str, float]] = {
+    "usd": ("usd", 1),
+    "cents": ("usd", 0.01),
+    "tok": ("tokens", 1),
+    "ktok": ("tokens", 1_000),
+    "mtok": ("tokens", 1_000_000),
+    "call": ("calls", 1),
+    "calls": ("calls", 1),
+    "s": ("seconds", 1),
+    "min": ("seconds", 60),
+    "h": ("seconds", 3600),
+    "restart": ("restarts", 1),
+    "restarts": ("restarts", 1),
+}
+UNITS = tuple(_UNITS)
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The most that one node of the tree may spend; `None` is no limit.
+
+    `per` begins anew each UTC day or month; without it, spending counts for ever. `restarts` are the runs of a task
+    after its first.
+    """
+
+    usd: float | None = None
+    tokens: int | None = None
+    calls: int | None = None
+    seconds: float | None = None
+    restarts: int | None = None
+    per: Period = ""
+
+
+def parse_budget(text: str) -> Budget:
+    """Reads one or several limits with commas between them; raises `ValueError` with what is wrong."""
+    limits: dict[str, float | int] = {}
+    periods: set[str] = set()
+    for part in text.split(","):
+        field, number, per = _limit(part.strip())
+        if field in limits:
+            raise ValueError(f"says twice how much of {field}.")
+        limits[field] = number
+        periods.add(per)
+    if len(periods) > 1:
+        raise ValueError("mixes limits with and without a period.")
+    return msgspec.convert({**limits, "per": periods.pop()}, Budget)
+
+
+def spelled_budget(budget: Budget) -> str:
+    """The budget as it is written, in its smallest units."""
+    per = f"/{budget.per}" if budget.per else ""
+    units = {"usd": "usd", "tokens": "tok", "calls": "calls", "seconds": "s", "restarts": "restarts"}
+    given = {unit: getattr(budget, field) for field, unit in units.items()}
+    return ",".join(f"{number:g}{unit}{per}" for unit, number in given.items() if number is not None)
+
+
+def _limit(text: str) -> tuple[str, float | int, str]:
+    match = _WRITTEN.fullmatch(text)
+    if match is None:
+        raise ValueError("is no number with a unit.")
+    unit, per = match["unit"].lower(), (match["per"] or "").lower()
+    if unit not in _UNITS:
+        raise ValueError(f"has the unit {match['unit']!r}, which is none of {', '.join(UNITS)}.")
+    if per not in get_args(Period):
+        raise ValueError(f"is per {match['per']!r}, which is neither day nor month.")
+    field, size = _UNITS[unit]
+    number = float(match["number"]) * size
+    if not 0 < number < 1e15:
+        raise ValueError("is no budget: it must be more than 0.")
+    if field in ("usd", "seconds"):
+        return field, round(number, 9), per
+    if number != int(number):
+        raise ValueError(f"is no whole number of {field}.")
+    return field, int(number), per
