@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from inspan.contracts.reporter import Reporter as Reporter
     from inspan.engine.validation import validate as validate_environment
     from inspan.errors import InspanError as InspanError
+    from inspan.protocol.budget import Budget as Budget
     from inspan.protocol.events import Event as Event
     from inspan.protocol.events import RunEnded as RunEnded
     from inspan.protocol.limits import Limits as Limits
+    from inspan.protocol.limits import Price as Price
+    from inspan.protocol.limits import Rates as Rates
     from inspan.protocol.task import McpServer as McpServer
     from inspan.protocol.task import Task as Task
     from inspan.protocol.usage import Usage as Usage
@@ -31,11 +34,14 @@ if TYPE_CHECKING:
 _HOME = {
     "AgentSession": "inspan.api.runner",
     "BASE_ALLOWED_TOOLS": "inspan.contracts.driver",
+    "Budget": "inspan.protocol.budget",
     "CompletionClient": "inspan.api.completion",
     "Event": "inspan.protocol.events",
     "InspanError": "inspan.errors",
     "Limits": "inspan.protocol.limits",
     "McpServer": "inspan.protocol.task",
+    "Price": "inspan.protocol.limits",
+    "Rates": "inspan.protocol.limits",
     "Reporter": "inspan.contracts.reporter",
     "Result": "inspan.api.result",
     "Run": "inspan.api.running",
@@ -55,11 +61,14 @@ _HOME = {
 __all__ = [
     "BASE_ALLOWED_TOOLS",
     "AgentSession",
+    "Budget",
     "CompletionClient",
     "Event",
     "InspanError",
     "Limits",
     "McpServer",
+    "Price",
+    "Rates",
     "Reporter",
     "Result",
     "Run",

@@ -13,7 +13,11 @@ KEYS = {spelled(path).replace('"*"', "NAME"): leaf for path, leaf in leaves(tree
 GUARDED = {
     *("runtime.mode", "runtime.profile", "runtime.sandbox", "runtime.print_command"),
     *(f"agents.NAME.{name}" for name in ("program", "login", "key_env", "key_file", "key_cmd", "keyring", "env.NAME")),
-    "agents.NAME.options",
+    *("agents.NAME.options", "agents.NAME.base_url", "limits.largest_answer"),
+    *(f"budget.{name}" for name in ("project", "task", "run")),
+    *(f"prices.NAME.{name}" for name in ("input", "output", "cache_read", "cache_write")),
+    *(f"providers.NAME.{name}" for name in ("requests_per_minute", "tokens_per_minute", "concurrent_calls")),
+    "providers.NAME.longest_hold",
     *(f"mcp.NAME.{name}" for name in ("command", "args", "env.NAME", "url", "headers.NAME")),
 }
 

@@ -7,7 +7,7 @@ import msgspec
 from inspan.contracts.driver import Driver, Endpoint, Launch, Place
 from inspan.protocol.task import Task
 
-ENDPOINT = Endpoint(url="http://127.0.0.1:1", token="run-token")
+ENDPOINT = Endpoint(url="http://127.0.0.1:1", token="run-token", variable="ANTHROPIC_API_KEY")
 
 
 def launched(driver: Driver, place: Place, **fields: Any) -> Launch:

@@ -67,7 +67,7 @@ def test_behind_a_gateway_its_provider_is_ours_and_the_token_a_variable() -> Non
     given = settings(launch)
     assert (given["model_provider"], given["model_providers"]["inspan"]["base_url"]) == (
         "inspan",
-        "http://127.0.0.1:1/v1",
+        "http://127.0.0.1:1",
     )
     assert launch.env == {given["model_providers"]["inspan"]["env_key"]: "run-token"}
     assert "run-token" not in " ".join(launch.argv)

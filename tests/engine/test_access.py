@@ -79,14 +79,17 @@ def refused(driver: Driver, env: dict[str, str], key_from: str, *, limit_s: floa
 def test_a_key_from_another_variable_becomes_the_agents_own(driver: Driver, env: dict[str, str]) -> None:
     env |= {"WORK_KEY": f" {KEY}\n", driver.credentials[0]: "sk-of-the-environment"}
     found = access(a_task(key_from="env:WORK_KEY"), driver, env)
-    assert found == Access(kind="key", words="key from the variable WORK_KEY", variables={driver.credentials[0]: KEY})
+    assert found == Access(kind="key", words="key from the variable WORK_KEY", key=KEY, variable=driver.credentials[0])
 
 
 def test_a_variable_that_the_agent_reads_itself_keeps_its_name(env: dict[str, str]) -> None:
     env |= {"CLAUDE_CODE_OAUTH_TOKEN": KEY, "OPENAI_API_KEY": KEY}
     claude = access(a_task(key_from="env:CLAUDE_CODE_OAUTH_TOKEN"), registry.driver("claude"), env)
     codex = access(a_task(key_from="env:OPENAI_API_KEY"), registry.driver("codex"), env)
-    assert (claude.variables, codex.variables) == ({"CLAUDE_CODE_OAUTH_TOKEN": KEY}, {"CODEX_API_KEY": KEY})
+    assert [(found.variable, found.key) for found in (claude, codex)] == [
+        ("CLAUDE_CODE_OAUTH_TOKEN", KEY),
+        ("CODEX_API_KEY", KEY),
+    ]
 
 
 @pytest.mark.parametrize("content", [KEY, f"{KEY}\n", f"  {KEY}\r\n\n", f"\ufeff{KEY}\n"])
@@ -95,7 +98,7 @@ def test_a_key_file_may_end_as_editors_end_files(driver: Driver, env: dict[str, 
     path.write_text(content, encoding="utf-8")
     path.chmod(0o600)
     found = access(a_task(key_from="file:~/key"), driver, env)
-    assert found == Access(kind="key", words="key from the key file ~/key", variables={driver.credentials[0]: KEY})
+    assert found == Access(kind="key", words="key from the key file ~/key", key=KEY, variable=driver.credentials[0])
 
 
 def test_a_key_file_that_others_can_read_is_used_with_a_warning(codex: Driver, env: dict[str, str]) -> None:
@@ -103,8 +106,9 @@ def test_a_key_file_that_others_can_read_is_used_with_a_warning(codex: Driver, e
     path.write_text(KEY)
     path.chmod(0o644)
     found = access(a_task(key_from=f"file:{path}"), codex, env)
-    assert (found.variables, found.warnings) == (
-        {"CODEX_API_KEY": KEY},
+    assert (found.variable, found.key, found.warnings) == (
+        "CODEX_API_KEY",
+        KEY,
         (f"{path} can be read by others: chmod 600 {path}.",),
     )
 
@@ -177,13 +181,13 @@ def test_a_variable_that_holds_no_key_is_told(
 
 def test_a_command_prints_the_key_and_may_complain_beside_it(driver: Driver, env: dict[str, str]) -> None:
     found = access(a_task(key_from=f"cmd:echo 'unlocking…' >&2; printf '{KEY}\\n'"), driver, env)
-    assert found == Access(kind="key", words="key from the key command 'echo'", variables={driver.credentials[0]: KEY})
+    assert found == Access(kind="key", words="key from the key command 'echo'", key=KEY, variable=driver.credentials[0])
 
 
 def test_a_command_gets_the_environment_and_no_input(codex: Driver, env: dict[str, str]) -> None:
     env["VAULT"] = KEY
     found = access(a_task(key_from='cmd:test -z "$(cat)" && echo "$VAULT"'), codex, env)
-    assert found.variables == {"CODEX_API_KEY": KEY}
+    assert found.key == KEY
 
 
 @pytest.mark.parametrize(
@@ -236,7 +240,7 @@ def test_what_a_command_leaves_running_is_not_waited_for_and_ended(
     started = time.monotonic()
     command = f"cmd:echo $$ > {tmp_path}/group; sleep 300 & echo {KEY}"
     found = access(a_task(key_from=command), codex, env, limit_s=LONG_S)
-    assert found.variables == {"CODEX_API_KEY": KEY}
+    assert found.key == KEY
     assert time.monotonic() - started < LONG_S / 2
     _group_ends(int((tmp_path / "group").read_text()))
 
@@ -248,7 +252,7 @@ def test_a_daemon_that_keeps_a_commands_output_open_is_not_waited_for(
     started = time.monotonic()
     try:
         found = access(a_task(key_from=command), codex, env, limit_s=LONG_S)
-        assert found.variables == {"CODEX_API_KEY": KEY}
+        assert found.key == KEY
         assert time.monotonic() - started < LONG_S / 2
     finally:
         os.kill(int(until(lambda: (tmp_path / "daemon").read_text(), "daemon")), 9)
@@ -293,7 +297,7 @@ def test_a_key_in_the_keyring_is_found_by_service_and_user(
     keyring.set_password("inspan/work", "me", KEY)
     found = access(a_task(key_from="keyring:inspan/work/me"), driver, env)
     words = "key from the keyring entry inspan/work/me"
-    assert found == Access(kind="key", words=words, variables={driver.credentials[0]: KEY})
+    assert found == Access(kind="key", words=words, key=KEY, variable=driver.credentials[0])
 
 
 def test_a_keyring_of_several_backends_is_asked_like_one(
@@ -305,7 +309,7 @@ def test_a_keyring_of_several_backends_is_asked_like_one(
     ring(file_backend())
     keyring.set_password("inspan", "me", KEY)
     ring(Chain())
-    assert access(a_task(key_from="keyring:inspan/me"), codex, env).variables == {"CODEX_API_KEY": KEY}
+    assert access(a_task(key_from="keyring:inspan/me"), codex, env).key == KEY
 
 
 class Odd(KeyringBackend):
@@ -416,7 +420,7 @@ def test_a_key_wins_over_a_login_and_nothing_at_all_is_told(driver: Driver, env:
     assert [nothing, login, key] == [
         Access(kind="none", words="no key and no login found"),
         Access(kind="login", words=f"login in ~/{LOGINS[driver.name][0]}"),
-        Access(kind="key", words=f"key in {driver.credentials[0]}"),
+        Access(kind="key", words=f"key in {driver.credentials[0]}", key=KEY, variable=driver.credentials[0]),
     ]
 
 
@@ -427,7 +431,7 @@ def test_a_key_that_the_program_does_not_look_at_is_handed_to_it_unless_there_is
     alone = access(a_task(), codex, env)
     plant(codex, env)
     beside = access(a_task(), codex, env)
-    assert alone == Access(kind="key", words="key in OPENAI_API_KEY", variables={"CODEX_API_KEY": KEY})
+    assert alone == Access(kind="key", words="key in OPENAI_API_KEY", key=KEY, variable="CODEX_API_KEY")
     assert beside.kind == "login"
 
 

@@ -67,7 +67,15 @@ def test_a_run_by_hand_keeps_the_users_environment_without_other_agents(driver: 
 
 def test_behind_a_gateway_no_key_of_the_provider_is_left(driver: Driver) -> None:
     given = _given(driver, clean=False, gateway=True)
-    assert given.keys() == _PLAIN | _SECRET
+    assert given.keys() == _PLAIN | _SECRET | {driver.config_variable}
+    assert _given(driver, clean=True, gateway=True).keys() == _PLAIN
+
+
+def test_behind_a_gateway_nothing_leads_the_agent_past_it(driver: Driver) -> None:
+    parent = _PARENT | dict.fromkeys((*driver.switches, *driver.base_url_variables), "1")
+    given = _given(driver, clean=False, gateway=True, parent=parent)
+    assert not {*driver.switches, *driver.base_url_variables} & given.keys()
+    assert _given(driver, clean=False, gateway=False, parent=parent).keys() >= {*driver.switches}
 
 
 def test_clean_drops_everything_secret_but_the_agents_own_key(driver: Driver) -> None:

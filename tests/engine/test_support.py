@@ -38,7 +38,7 @@ _REFUSED: dict[str, tuple[dict[str, Any], tuple[str, object, str]]] = {
     "folder": ({"extra_dirs": ("/a",)}, ("extra_dirs", ("/a",), _GENERAL)),
     "resume": ({"resume": "x"}, ("resume", "x", _GENERAL)),
     "effort": ({"effort": "high"}, ("effort", "high", _GENERAL)),
-    "turns": ({"limits": Limits(max_turns=2)}, ("max_turns", 2, "It counts none.")),
+    "turns": ({"limits": Limits(max_turns=2), "model_from": "direct"}, ("max_turns", 2, "It counts none.")),
     "stdio": ({"mcp_servers": {"a": _STDIO}}, ("mcp_servers a", "stdio", _GENERAL)),
 }
 

@@ -1,82 +1,107 @@
-"""Sums over runs: what was reported is added, what was not is counted and never taken for zero."""
+"""Sums of what was spent: what was told is added, what was not is counted and never taken for zero."""
 
 from typing import Any
 
 import pytest
 
-from inspan.folds.costs import BY, By, Spending, Sums, groups, summed
+from inspan.folds.costs import BY, By, Part, Sums, groups, summed
+from inspan.protocol.spending import Spending
 from inspan.protocol.usage import Usage
 
 _DAY_S = 86400.0
+_QUARTER = 250_000_000
+ONE = Usage(input=1, output=2, cache_read=3, cache_write=4, reasoning=5)
+NOTHING = Part(
+    runs=0,
+    calls=0,
+    usage=None,
+    calls_without_usage=0,
+    runs_without_usage=0,
+    cost_usd=None,
+    calls_without_cost=0,
+    runs_without_cost=0,
+)
 
 
-def spent(run_id: str, **fields: Any) -> Spending:
+def call(run_id: str, number: int = 1, **fields: Any) -> Spending:
+    """A call that the gateway counted."""
     usual: dict[str, Any] = {
+        "at": 0.0,
+        "project": "p",
+        "task": "t",
+        "session": "s",
         "agent": "a",
         "model": "m",
-        "project": "p",
-        "started_at": 0.0,
-        "usage": Usage(input=1, output=2, cache_read=3, cache_write=4, reasoning=5),
-        "cost_usd": 0.25,
+        "role": "main",
+        "usage": ONE,
+        "nano": _QUARTER,
+        "source": "gateway",
         "scripted": False,
     }
-    return Spending(run_id=run_id, **{**usual, **fields})
+    return Spending(run_id=run_id, call=number, **{**usual, **fields})
+
+
+def told(run_id: str, **fields: Any) -> Spending:
+    """A run as its agent told it."""
+    return call(run_id, 0, role="", source="agent", **fields)
 
 
 def test_nothing_costs_an_unknown_amount() -> None:
     assert summed([]) == Sums(
         name="total",
-        runs=0,
-        usage=None,
-        usage_unknown=0,
-        cost_usd=None,
-        cost_unknown=0,
-        scripted=0,
-        scripted_usd=0.0,
+        whole=NOTHING,
+        sources={"gateway": NOTHING, "agent": NOTHING},
+        roles={"main": NOTHING, "side": NOTHING, "retry": NOTHING},
+        scripted=NOTHING,
     )
     assert groups([], by="agent") == []
 
 
-def test_every_kind_of_token_and_the_cost_add_up() -> None:
-    assert summed([spent("1"), spent("2", scripted=True)], name="both") == Sums(
-        name="both",
+def test_calls_and_told_runs_add_up_and_are_shown_apart() -> None:
+    rows = [call("1"), call("1", 2, role="retry"), told("2"), call("3", role="side", scripted=True)]
+    three = NOTHING._replace(runs=2, calls=3, usage=ONE + ONE + ONE, cost_usd=0.75)
+    one = NOTHING._replace(runs=1, calls=1, usage=ONE, cost_usd=0.25)
+    assert summed(rows, name="all") == Sums(
+        name="all",
+        whole=NOTHING._replace(runs=3, calls=3, usage=ONE + ONE + ONE + ONE, cost_usd=1.0),
+        sources={"gateway": three, "agent": one._replace(calls=0)},
+        roles={"main": one, "side": one, "retry": one},
+        scripted=one,
+    )
+
+
+def test_what_some_did_not_tell_is_counted_beside_the_sum_of_the_others() -> None:
+    rows = [call("1"), call("1", 2, nano=None), call("1", 3, usage=None, nano=None), told("2", usage=None, nano=None)]
+    assert summed(rows).whole == Part(
         runs=2,
-        usage=Usage(input=2, output=4, cache_read=6, cache_write=8, reasoning=10),
-        usage_unknown=0,
-        cost_usd=0.5,
-        cost_unknown=0,
-        scripted=1,
-        scripted_usd=0.25,
+        calls=3,
+        usage=ONE + ONE,
+        calls_without_usage=1,
+        runs_without_usage=1,
+        cost_usd=0.25,
+        calls_without_cost=2,
+        runs_without_cost=1,
     )
 
 
-def test_what_some_did_not_report_is_counted_beside_the_sum_of_the_others() -> None:
-    found = summed([spent("1"), spent("2", cost_usd=None), spent("3", usage=None, cost_usd=None)])
-    assert (found.cost_usd, found.cost_unknown) == (0.25, 2)
-    assert (found.usage, found.usage_unknown) == (
-        Usage(input=2, output=4, cache_read=6, cache_write=8, reasoning=10),
-        1,
-    )
+def test_what_nobody_told_is_unknown_and_not_zero() -> None:
+    found = summed([told("1", usage=None, nano=None), call("2", usage=None, nano=None)]).whole
+    assert (found.usage, found.cost_usd) == (None, None)
 
 
-def test_what_nobody_reported_is_unknown_and_not_zero() -> None:
-    found = summed([spent("1", usage=None, cost_usd=None)])
-    assert (found.usage, found.usage_unknown, found.cost_usd, found.cost_unknown) == (None, 1, None, 1)
-
-
-def test_a_reported_zero_is_a_zero() -> None:
-    found = summed([spent("1", usage=Usage(), cost_usd=0.0)])
-    assert (found.usage, found.cost_usd, found.cost_unknown) == (Usage(), 0.0, 0)
+def test_a_zero_that_was_told_is_a_zero_and_an_error_that_cost_nothing_misses_no_tokens() -> None:
+    assert summed([told("1", usage=Usage(), nano=0)]).whole == NOTHING._replace(runs=1, usage=Usage(), cost_usd=0.0)
+    assert summed([call("1", usage=None, nano=0)]).whole == NOTHING._replace(runs=1, calls=1, cost_usd=0.0)
 
 
 def test_many_small_costs_add_up_exactly() -> None:
-    assert summed([spent(str(number), cost_usd=0.1) for number in range(1000)]).cost_usd == 100.0
+    assert summed([call(str(number), nano=100_000_000) for number in range(1000)]).whole.cost_usd == 100.0
 
 
 _RUNS = [
-    spent("1", agent="b", model="x", project="q", started_at=0.0),
-    spent("2", agent="a", model="", project="p", started_at=_DAY_S - 0.001),
-    spent("3", agent="b", model="x", project="p", started_at=_DAY_S),
+    told("1", agent="b", model="x", project="q", at=0.0, session=""),
+    call("2", agent="a", model="", at=_DAY_S - 0.001, role="side"),
+    call("3", agent="b", model="x", at=_DAY_S, task="u", session="r"),
 ]
 
 
@@ -88,16 +113,19 @@ _RUNS = [
         ("project", [("p", 2), ("q", 1)]),
         ("day", [("1970-01-02", 1), ("1970-01-01", 2)]),
         ("run", [("3", 1), ("2", 1), ("1", 1)]),
+        ("session", [("r", 1), ("s", 1), ("unknown", 1)]),
+        ("task", [("p/t", 1), ("p/u", 1), ("q/t", 1)]),
+        ("role", [("main", 1), ("side", 1), ("unknown", 1)]),
     ],
 )
 def test_groups_are_in_the_order_of_their_names_and_the_newest_day_first(
     by: By, expected: list[tuple[str, int]]
 ) -> None:
-    assert [(each.name, each.runs) for each in groups(_RUNS, by=by)] == expected
+    assert [(each.name, each.whole.runs) for each in groups(_RUNS, by=by)] == expected
 
 
 @pytest.mark.parametrize("by", BY)
 def test_no_run_is_lost_or_counted_twice_by_grouping(by: By) -> None:
     found = groups(_RUNS, by=by)
-    assert sum(each.runs for each in found) == len(_RUNS)
-    assert sum(each.cost_usd or 0.0 for each in found) == summed(_RUNS).cost_usd
+    assert sum(each.whole.runs for each in found) == len(_RUNS)
+    assert sum(each.whole.cost_usd or 0.0 for each in found) == summed(_RUNS).whole.cost_usd

@@ -43,7 +43,7 @@ def launch(programs: dict[str, Path], tmp_path: Path, work: Path) -> Generator[L
         process = subprocess.Popen(
             argv,
             cwd=work,
-            env=_environment(tmp_path, port),
+            env=environment(tmp_path, port),
             stdin=subprocess.DEVNULL,
             stdout=pipe,
             stderr=pipe,
@@ -66,7 +66,7 @@ def _program(package: str, path: str) -> Path:
     return program
 
 
-def _environment(folder: Path, port: int) -> dict[str, str]:
+def environment(folder: Path, port: int) -> dict[str, str]:
     home = folder / "home"
     home.mkdir(exist_ok=True)
     return {

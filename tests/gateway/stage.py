@@ -56,8 +56,7 @@ class Stage:
     ) -> None:
         self.script = ScriptUpstream(parse_scenario(scenario, name="test"), cwd=cwd)
         self.excesses = 0
-        limited = TurnLimit(self.script, most=most_calls, on_excess=self._exceed) if most_calls else self.script
-        self._noting = _Noting(limited)
+        self._noting = _Noting(self.script)
         self._calls: queue.Queue[ModelCall] = queue.Queue()
         self._stalls: queue.Queue[ModelCall] = queue.Queue()
         self.gateway = Gateway(
@@ -66,6 +65,7 @@ class Stage:
             on_call=self._calls.put,
             stall_timeout_s=stall_timeout_s,
             on_stall=self._stalls.put,
+            controls=[TurnLimit(most=most_calls, on_excess=self._exceed)] if most_calls else [],
         )
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -119,7 +119,7 @@ class Stage:
             connection.close()
 
     def ask(self, wire: str, text: str = "hi", *, stream: bool = True, tools: tuple[Json, ...] = ()) -> Response:
-        return self.send("POST", PATHS[wire], body=ask_body(wire, text, stream=stream, tools=tools))
+        return self.send("POST", path_of(wire, stream=stream), body=ask_body(wire, text, stream=stream, tools=tools))
 
 
 def exchange(
@@ -141,11 +141,26 @@ PATHS = {
     "messages": "/prefix/v1/messages?beta=true",
     "responses": "/v1/responses",
     "chat": "/v1/chat/completions",
+    "gemini": "/v1beta/models/some-model:streamGenerateContent?alt=sse",
 }
 WIRES = tuple(PATHS)
+INVALID_REQUEST = dict.fromkeys(WIRES, "invalid_request_error") | {"gemini": "INVALID_ARGUMENT"}
+
+
+def path_of(wire: str, *, stream: bool) -> str:
+    """Where a wire is asked; one of them says in the path whether it is to stream."""
+    return PATHS[wire] if stream else PATHS[wire].replace(":streamGenerateContent?alt=sse", ":generateContent")
+
+
+def error_kind(wire: str, body: Json) -> str:
+    """What an error is called on a wire."""
+    return body["error"]["status" if wire == "gemini" else "type"]
 
 
 def ask_body(wire: str, text: str, *, stream: bool, tools: tuple[Json, ...] = ()) -> Json:
+    if wire == "gemini":
+        said = [{"role": "user", "parts": [{"text": text}]}]
+        return {"contents": said, "tools": [{"functionDeclarations": [declared(wire, tool) for tool in tools]}]}
     said = [{"role": "user", "content": text}]
     return {
         "model": "some-model",
@@ -163,6 +178,8 @@ def declared(wire: str, tool: Json) -> Json:
         return {"name": tool["name"], "input_schema": schema}
     if wire == "responses":
         return {"type": kind, "name": tool["name"], "parameters": schema}
+    if wire == "gemini":
+        return {"name": tool["name"], "parametersJsonSchema": schema}
     return {"type": kind, kind: {"name": tool["name"], "parameters": schema}}
 
 
@@ -172,6 +189,8 @@ def said_in_events(wire: str, events: list[Json]) -> list[str]:
         return [event["delta"]["text"] for event in events if event.get("delta", {}).get("type") == "text_delta"]
     if wire == "responses":
         return [event["delta"] for event in events if event["type"] == "response.output_text.delta"]
+    if wire == "gemini":
+        return [text for event in events for text in _said_in_parts(event)]
     deltas = [choice["delta"].get("content") for event in events for choice in event["choices"]]
     return [delta for delta in deltas if delta]
 
@@ -182,6 +201,8 @@ def said_in_body(wire: str, body: Json) -> str:
     if wire == "responses":
         messages = [item for item in body["output"] if item["type"] == "message"]
         return "".join(part["text"] for item in messages for part in item["content"])
+    if wire == "gemini":
+        return "".join(_said_in_parts(body))
     return body["choices"][0]["message"]["content"]
 
 
@@ -193,5 +214,16 @@ def tool_in_body(wire: str, body: Json) -> tuple[str, Json]:
     if wire == "responses":
         (use,) = [item for item in body["output"] if item["type"] == "function_call"]
         return use["name"], json.loads(use["arguments"])
+    if wire == "gemini":
+        (use,) = [part["functionCall"] for part in _parts(body) if "functionCall" in part]
+        return use["name"], use["args"]
     (use,) = body["choices"][0]["message"]["tool_calls"]
     return use["function"]["name"], json.loads(use["function"]["arguments"])
+
+
+def _parts(response: Json) -> list[Json]:
+    return [part for candidate in response["candidates"] for part in candidate["content"]["parts"]]
+
+
+def _said_in_parts(response: Json) -> list[str]:
+    return [part["text"] for part in _parts(response) if part.get("text") and not part.get("thought")]

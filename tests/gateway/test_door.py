@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
-from .stage import PATHS, TOKEN, WAIT_S, WIRES, Stage, ask_body, exchange
+from .stage import INVALID_REQUEST, PATHS, TOKEN, WAIT_S, WIRES, Stage, ask_body, error_kind, exchange
 
 SAY = '[[call]]\nsay = "ok"\n'
+ODD_CONTENTS = {"contents": [1, {"parts": [{"text": 2}, {"functionResponse": []}]}], "generationConfig": [3]}
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -45,6 +46,8 @@ def test_a_websocket_upgrade_is_told_to_use_http() -> None:
         ("GET", "/api/hello", 404),
         ("GET", "/v1/models", 200),
         ("POST", "/v1/messages/count_tokens?beta=true", 200),
+        ("POST", "/v1beta/models/some-model:countTokens", 200),
+        ("GET", "/v1beta/models/some-model", 200),
     ],
 )
 def test_side_requests_use_up_no_call(method: str, path: str, status: int) -> None:
@@ -61,9 +64,31 @@ def test_a_probe_needs_no_token() -> None:
     assert stage.calls_so_far() == []
 
 
-def test_tokens_are_counted() -> None:
+@pytest.mark.parametrize(
+    ("path", "count"),
+    [
+        ("/v1/messages/count_tokens", {"input_tokens": 100}),
+        ("/v1beta/models/some-model:countTokens", {"totalTokens": 100}),
+    ],
+)
+def test_tokens_are_counted(path: str, count: dict[str, int]) -> None:
     with Stage(SAY) as stage:
-        assert stage.send("POST", "/v1/messages/count_tokens").json == {"input_tokens": 100}
+        assert stage.send("POST", path).json == count
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "field"),
+    [
+        ("/v1/models", {"x-api-key": TOKEN}, "data"),
+        ("/v1/models", {"x-goog-api-key": TOKEN}, "models"),
+        ("/v1beta/models", {"x-api-key": TOKEN}, "models"),
+    ],
+)
+def test_models_are_listed_as_the_provider_of_the_request_would(
+    path: str, headers: dict[str, str], field: str
+) -> None:
+    with Stage(SAY) as stage:
+        assert stage.send("GET", path, headers=headers).json[field] == []
 
 
 def test_a_request_that_no_provider_serves_is_refused_and_reported() -> None:
@@ -79,10 +104,10 @@ def test_a_malformed_body_is_refused_in_the_words_of_the_provider(wire: str, bod
         response = stage.send("POST", PATHS[wire], body=body)
         call = stage.next_call()
     assert (response.status, call.problem) == (400, "unexpected request: malformed body")
-    assert response.json["error"]["type"] == "invalid_request_error"
+    assert error_kind(wire, response.json) == INVALID_REQUEST[wire]
 
 
-@pytest.mark.parametrize("body", [{}, {"messages": 1, "tools": 2}, {"input": [[3]], "messages": [{"content": 4}]}])
+@pytest.mark.parametrize("body", [{}, {"messages": 1, "tools": 2}, {"input": [[3]], "messages": [{"content": 4}]}, ODD_CONTENTS])
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_body_with_odd_fields_is_still_answered(wire: str, body: dict[str, object]) -> None:
     with Stage(SAY) as stage:

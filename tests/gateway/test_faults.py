@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from .stage import PATHS, TOKEN, WAIT_S, WIRES, Stage, ask_body, said_in_events
+from .stage import PATHS, TOKEN, WAIT_S, WIRES, Stage, ask_body, error_kind, said_in_events
 
 CUT = '[[call]]\nsay = ["so ", "far"]\ncut = true\n'
 STALL = '[[call]]\nsay = "so far"\nstall = "mid-stream"\n'
@@ -24,13 +24,22 @@ STALL = '[[call]]\nsay = "so far"\nstall = "mid-stream"\n'
         ("responses", 429, "requests"),
         ("responses", 500, "server_error"),
         ("chat", 400, "invalid_request_error"),
+        ("gemini", 400, "INVALID_ARGUMENT"),
+        ("gemini", 401, "UNAUTHENTICATED"),
+        ("gemini", 402, "FAILED_PRECONDITION"),
+        ("gemini", 403, "PERMISSION_DENIED"),
+        ("gemini", 404, "NOT_FOUND"),
+        ("gemini", 413, "INVALID_ARGUMENT"),
+        ("gemini", 429, "RESOURCE_EXHAUSTED"),
+        ("gemini", 500, "INTERNAL"),
+        ("gemini", 503, "UNAVAILABLE"),
     ],
 )
 def test_a_failure_has_the_shape_that_the_provider_gives_it(wire: str, status: int, kind: str) -> None:
     with Stage(f'[[call]]\nfail = {{status = {status}, message = "no luck"}}\n') as stage:
         response = stage.ask(wire)
         call = stage.next_call()
-    assert (response.status, response.json["error"]["type"]) == (status, kind)
+    assert (response.status, error_kind(wire, response.json)) == (status, kind)
     assert (call.status, call.message, call.problem, call.usage) == (status, "no luck", "", None)
 
 

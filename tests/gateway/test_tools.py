@@ -42,6 +42,16 @@ def offered(name: str, *fields: str, kind: ToolKind = "function", type_: str = "
         ),
         (
             EDIT,
+            offered("replace", "file_path", "instruction", "old_string", "new_string"),
+            {"file_path": "/w/a.txt", "old_string": "b", "new_string": "B", "instruction": "Edit a file"},
+        ),
+        (
+            EDIT,
+            offered("edit", "path", "edits", type_="array"),
+            {"path": "/w/a.txt", "edits": [{"oldText": "b", "newText": "B"}]},
+        ),
+        (
+            EDIT,
             offered("edit", "path", "oldText", "newText"),
             {"path": "/w/a.txt", "oldText": "b", "newText": "B"},
         ),

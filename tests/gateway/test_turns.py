@@ -4,18 +4,33 @@ import pytest
 
 from .stage import WIRES, Stage
 
+# What makes the agents of a wire stop at once, as measured on eight of them.
+STOPS = {
+    "messages": (402, "billing_error"),
+    "responses": (400, "invalid_request_error"),
+    "chat": (402, "insufficient_quota"),
+    "gemini": (402, "FAILED_PRECONDITION"),
+}
+
 ALWAYS = '[[call]]\nsay = "a"\nrepeat = "always"\n'
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_calls_past_the_limit_are_refused_as_invalid_and_told_of_once(wire: str) -> None:
+def test_calls_past_the_limit_are_refused_for_good_and_told_of_once(wire: str) -> None:
+    status, kind = STOPS[wire]
     with Stage(ALWAYS, most_calls=2) as stage:
         answers = [stage.ask(wire) for _ in range(4)]
         calls = [stage.next_call() for _ in range(4)]
-    assert [answer.status for answer in answers] == [200, 200, 400, 400]
-    assert answers[2].json["error"]["type"] == "invalid_request_error"
+    assert [answer.status for answer in answers] == [200, 200, status, status]
+    error = answers[2].json["error"]
+    assert error["status" if wire == "gemini" else "type"] == kind
     assert stage.excesses == 1
-    assert [(call.status, call.problem) for call in calls] == [(200, ""), (200, ""), (400, ""), (400, "")]
+    assert [(call.status, call.problem) for call in calls] == [
+        (200, ""),
+        (200, ""),
+        (status, "refused: turns"),
+        (status, "refused: turns"),
+    ]
     assert calls[2].message == "This run may make 2 model calls, and has made them."
 
 

@@ -10,6 +10,9 @@ from .stage import PATHS, WIRES, Stage, ask_body, said_in_body, said_in_events, 
 
 THINK_AND_SAY = '[[call]]\nthink = "hm"\nsay = ["one ", "two"]\n'
 USAGE = "usage = {input = 11, output = 5, cache_read = 3, cache_write = 2, reasoning = 1}\n"
+WHOLE = Usage(input=11, output=5, cache_read=3, cache_write=2, reasoning=1)
+# This one has no number for what a cache has taken in: it is part of the input.
+METERED = dict.fromkeys(WIRES, WHOLE) | {"gemini": Usage(input=13, output=5, cache_read=3, reasoning=1)}
 SHELL = {"name": "Bash", "fields": ("command", "description")}
 
 
@@ -34,7 +37,7 @@ def test_the_usage_that_is_written_is_the_usage_that_is_metered(wire: str, strea
     with Stage(THINK_AND_SAY + USAGE) as stage:
         stage.ask(wire, stream=stream)
         call = stage.next_call()
-    assert call.usage == Usage(input=11, output=5, cache_read=3, cache_write=2, reasoning=1)
+    assert call.usage == METERED[wire]
     assert (call.number, call.wire, call.model, call.status, call.problem) == (1, wire, "some-model", 200, "")
 
 
@@ -115,6 +118,17 @@ def test_a_custom_tool_inside_a_namespace_of_the_input_is_found() -> None:
                 {"role": "tool", "tool_call_id": "t", "content": [{"type": "text", "text": "fresh"}]},
             ],
         ),
+        (
+            "gemini",
+            [
+                {"role": "user", "parts": [{"text": "old"}]},
+                {"role": "model", "parts": [{"functionCall": {"name": "x", "args": {}}}]},
+                {
+                    "role": "user",
+                    "parts": [{"functionResponse": {"name": "x", "response": {"output": ["fresh"]}}}],
+                },
+            ],
+        ),
     ],
 )
 @pytest.mark.parametrize(("expected", "status"), [("fresh", 200), ("old", 400), ("environment", 400)])
@@ -122,6 +136,6 @@ def test_only_the_newest_part_of_a_request_is_searched(
     wire: str, messages: list[object], expected: str, status: int
 ) -> None:
     body = ask_body(wire, "", stream=False)
-    body["input" if wire == "responses" else "messages"] = messages
+    body[{"responses": "input", "gemini": "contents"}.get(wire, "messages")] = messages
     with Stage(f'[[call]]\nexpect = "{expected}"\nsay = "ok"\n') as stage:
         assert stage.send("POST", PATHS[wire], body=body).status == status

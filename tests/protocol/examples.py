@@ -2,6 +2,7 @@
 
 from inspan.protocol.events import (
     AnswerGiven,
+    BudgetRefused,
     CommandExecuted,
     EndingBegan,
     ErrorReported,
@@ -27,6 +28,7 @@ from inspan.protocol.events import (
     TurnFailed,
     TurnStarted,
     Unrecognized,
+    UsageDiffers,
     UsageReported,
 )
 from inspan.protocol.usage import Usage
@@ -67,6 +69,7 @@ ENDED = RunEnded(
     files_changed=["a.py"],
     resets_at=1700000000.5,
     denied=["shell"],
+    told=USAGE,
 )
 EXAMPLES: tuple[Event, ...] = (
     STARTED,
@@ -98,8 +101,13 @@ EXAMPLES: tuple[Event, ...] = (
         problem="cut",
         message="slow down",
         resets_at=1700000000.5,
+        role="retry",
+        extras={"searches": 1},
+        cost_usd=0.25,
     ),
-    RateLimited(message="wait", resets_at=1700000000.5),
+    BudgetRefused(node="run 1", message="no room", call=2),
+    UsageDiffers(told=USAGE, measured=USAGE, percent=1.5),
+    RateLimited(message="wait", resets_at=1700000000.5, held=True),
     ErrorReported(message="hm"),
     Unrecognized(raw="{}", note="frame 'x'"),
     EndingBegan(reason="stopped", message="asked to stop"),

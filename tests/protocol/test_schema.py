@@ -112,7 +112,17 @@ def _problems(value: Any, rule: dict[str, Any], schema: dict[str, Any]) -> list[
         return _problems(value, schema["$defs"][rule["$ref"].removeprefix("#/$defs/")], schema)
     if "anyOf" in rule:
         return [] if any(not _problems(value, each, schema) for each in rule["anyOf"]) else [f"{value!r} fits none"]
-    known = {"title", "description", "type", "enum", "properties", "required", "default", "items"}
+    known = {
+        "title",
+        "description",
+        "type",
+        "enum",
+        "properties",
+        "required",
+        "default",
+        "items",
+        "additionalProperties",
+    }
     found = [f"unknown keyword {keyword}" for keyword in rule.keys() - known]
     if "enum" in rule and value not in rule["enum"]:
         found.append(f"{value!r} is not among {rule['enum']}")
@@ -125,6 +135,8 @@ def _problems(value: Any, rule: dict[str, Any], schema: dict[str, Any]) -> list[
         found += [f"{name} is not described" for name in fields if properties and name not in properties]
         for name in fields.keys() & properties.keys():
             found += _problems(fields[name], properties[name], schema)
+        for name in fields.keys() - properties.keys():
+            found += _problems(fields[name], rule.get("additionalProperties") or {}, schema)
     if isinstance(value, list):
         for item in cast(list[Any], value):
             found += _problems(item, rule.get("items", {}), schema)

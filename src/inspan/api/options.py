@@ -9,7 +9,8 @@ import msgspec
 
 from inspan.engine.telling import Listener
 from inspan.errors import BadInput
-from inspan.protocol.limits import Limits
+from inspan.protocol.budget import BUDGET_HINT, Budget, Node, parse_budget
+from inspan.protocol.limits import Limits, Price, Rates
 from inspan.protocol.task import McpServer, Mode, Profile, Task
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class SharedOptions(TypedDict, total=False):
 
     `cwd` is the current folder by default, or the session's own where one goes on. `max_turns` is a limit that stands
     for itself. `record_tokens` enters each run into `tokens-used.json` of its task, for audit. A reporter is told of
-    one run after the other: give runs at once one each.
+    one run after the other: give runs at once one each. A budget may be written as on the command line: `2usd`.
     """
 
     cwd: Path
@@ -42,6 +43,12 @@ class SharedOptions(TypedDict, total=False):
     key_from: str
     sandbox: str
     model_from: str
+    base_url: str
+    budgets: "Mapping[Node, Budget | str]"
+    rates: Rates
+    prices: Mapping[str, Price]
+    faults: Sequence[str]
+    fault_seed: int
     partial: bool
     limits: Limits
     env: Mapping[str, str]
@@ -61,7 +68,7 @@ class Options(SharedOptions, total=False):
 
 
 _NOT_IN_TASK = ("max_turns", "on_event", "reporter", "record_tokens")
-_LISTS = ("allowed_tools", "disallowed_tools", "extra_dirs", "attachments", "options")
+_LISTS = ("allowed_tools", "disallowed_tools", "extra_dirs", "attachments", "faults", "options")
 
 
 def check_names(options: Mapping[str, object], known: frozenset[str] = Options.__optional_keys__) -> None:
@@ -78,6 +85,8 @@ def task_of(agent: str, mode: Mode, prompt: str, options: Options) -> Task:
     check_names(options)
     given: dict[str, Any] = {name: value for name, value in options.items() if name not in _NOT_IN_TASK}
     given |= {name: _listed(name, given[name]) for name in _LISTS if given.get(name) is not None}
+    if "budgets" in given:
+        given["budgets"] = {node: _budget(node, budget) for node, budget in dict(given["budgets"]).items()}
     given["cwd"] = _absolute(given.get("cwd", "" if given.get("resume") else os.curdir))
     task = checked(Task(prompt=prompt, agent=agent, mode=mode, **given))
     if "max_turns" not in options:
@@ -118,6 +127,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in cast(Mapping[str, Any], value).items()}
     return value
+
+
+def _budget(node: str, budget: Any) -> Any:
+    if not isinstance(budget, str):
+        return budget
+    try:
+        return parse_budget(budget)
+    except ValueError as error:
+        raise BadInput(f"budgets {node}", budget, str(error), next_step=BUDGET_HINT) from error
 
 
 def _listed(name: str, value: Any) -> tuple[Any, ...]:

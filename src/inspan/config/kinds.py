@@ -133,6 +133,30 @@ def _parsed_texts(text: str) -> object:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
+def _budget(value: object) -> str:
+    from inspan.protocol.budget import parse_budget  # Start-up time: few files set a budget.
+
+    text = _text(value)
+    if text:
+        parse_budget(text)
+    return text
+
+
+def _dollars(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        raise ValueError("is no number of dollars.")
+    return float(value)
+
+
+def _url(value: object) -> str:
+    text = _text(value)
+    if text and not text.startswith(("http://", "https://")):
+        raise ValueError("is no URL.")
+    return text
+
+
 _TEXT_SCHEMA = {"type": "string"}
 _TEXTS_SCHEMA = {"type": "array", "items": _TEXT_SCHEMA}
 _DURATION_SCHEMA = {
@@ -162,6 +186,18 @@ DURATION = Kind(
     parse=_number_or_text,
     spell=durations.spelled,
 )
+BUDGET = Kind(
+    words="limits such as 2usd, 200ktok, 50calls, 30min or 20usd/day, with commas between them",
+    schema=_TEXT_SCHEMA,
+    read=_budget,
+)
+DOLLARS = Kind(
+    words="a number of dollars",
+    schema={"type": "number", "minimum": 0},
+    read=_dollars,
+    parse=literal,
+)
+URL = Kind(words="a URL", schema=_TEXT_SCHEMA, read=_url)
 COUNT = Kind(
     words="a whole number from 1, or off",
     schema={"anyOf": [{"const": "off"}, {"type": "integer", "minimum": 1}]},

@@ -8,7 +8,8 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-from inspan.protocol.limits import Limits
+from inspan.protocol.budget import NODES, Budget, Node, parse_budget
+from inspan.protocol.limits import Limits, Rates
 from inspan.protocol.task import McpServer, Mode, Profile
 
 from . import kinds
@@ -64,6 +65,9 @@ class TimeLimits(msgspec.Struct, frozen=True, kw_only=True):
         default=Limits().stall_timeout_s, name="stall_timeout"
     )
     max_turns: Annotated[int | None, Note("Most turns of the model.", kinds.COUNT)] = Limits().max_turns
+    largest_answer: Annotated[
+        int | None, Note("Most tokens of output that a budget sets aside for a call.", kinds.COUNT, guarded=True)
+    ] = Limits().largest_answer
 
     def for_task(self) -> Limits:
         """The same as a task holds them."""
@@ -76,6 +80,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     model: Annotated[str, Note("Its model, or an alias of one.")] = ""
     effort: Annotated[str, Note("How hard its model thinks.")] = ""
     program: Annotated[str, Note("Its program; nothing else is looked for.", kinds.PATH, guarded=True)] = ""
+    base_url: Annotated[str, Note("The address of its provider, in place of the usual.", kinds.URL, guarded=True)] = ""
     login: Annotated[bool, Note("Use your login instead of a key.", kinds.FLAG, guarded=True)] = False
     key_env: Annotated[str, Note("The variable that holds its API key.", guarded=True)] = ""
     key_file: Annotated[str, Note("The file that holds its API key.", kinds.PATH, guarded=True)] = ""
@@ -108,6 +113,47 @@ class Server(McpServer, frozen=True, kw_only=True):
     )
 
 
+class Budgets(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be spent: by all runs of a project, by all of a task in it, and by each run."""
+
+    project: Annotated[str, Note("By all runs of the project.", kinds.BUDGET, guarded=True)] = ""
+    task: Annotated[str, Note("By all runs of the task.", kinds.BUDGET, guarded=True)] = ""
+    run: Annotated[str, Note("By each run.", kinds.BUDGET, guarded=True)] = ""
+
+    def for_task(self) -> dict[Node, Budget]:
+        """The same as a task holds them."""
+        return {node: parse_budget(text) for node in NODES if (text := getattr(self, node))}
+
+
+class ProviderRates(msgspec.Struct, frozen=True, kw_only=True):
+    """How fast all your runs together may ask one provider (anthropic, openai)."""
+
+    requests_per_minute: Annotated[int | None, Note("Most model calls in a minute.", kinds.COUNT, guarded=True)] = None
+    tokens_per_minute: Annotated[int | None, Note("Most tokens in a minute.", kinds.COUNT, guarded=True)] = None
+    concurrent_calls: Annotated[int | None, Note("Most model calls at once.", kinds.COUNT, guarded=True)] = None
+    longest_hold_s: Annotated[
+        float | None, Note("Longest a call waits for a rate limit to lift.", kinds.DURATION, guarded=True)
+    ] = msgspec.field(default=Rates().longest_hold_s, name="longest_hold")
+
+    def for_task(self) -> Rates:
+        """The same as a task holds them."""
+        return Rates(
+            requests_per_minute=self.requests_per_minute,
+            tokens_per_minute=self.tokens_per_minute,
+            concurrent_calls=self.concurrent_calls,
+            longest_hold_s=self.longest_hold_s or 0.0,
+        )
+
+
+class ModelPrice(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model costs you, in dollars for a million tokens; it wins over the price list."""
+
+    input: Annotated[float | None, Note("Of input.", kinds.DOLLARS, guarded=True)] = None
+    output: Annotated[float | None, Note("Of output.", kinds.DOLLARS, guarded=True)] = None
+    cache_read: Annotated[float | None, Note("Of input that a cache held.", kinds.DOLLARS, guarded=True)] = None
+    cache_write: Annotated[float | None, Note("Of input that a cache takes.", kinds.DOLLARS, guarded=True)] = None
+
+
 class Projects(msgspec.Struct, frozen=True, kw_only=True):
     """Which projects are trusted."""
 
@@ -122,6 +168,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     limits: TimeLimits = TimeLimits()
     agents: dict[str, AgentSettings] = {}
     mcp: dict[str, Server] = {}
+    budget: Budgets = Budgets()
+    providers: dict[str, ProviderRates] = {}
+    prices: dict[str, ModelPrice] = {}
     projects: Projects = Projects()
 
     def agent(self, name: str) -> AgentSettings:

@@ -11,11 +11,16 @@ from .settings import KeyPath
 TABLES: dict[str, tuple[Sequence[str], bool]] = {
     "mcp": (("command", "url"), True),
     "agents": (("key_env", "key_file", "key_cmd", "keyring"), False),
+    "prices": ((), False),
 }
+_TOGETHER = {"prices": ("input", "output")}
 
 
 def check(table: KeyPath, values: Mapping[KeyPath, object], *, where: str) -> None:
     """Raises `BadConfig` for a table (`mcp.NAME`, `agents.NAME`) whose keys do not go together."""
+    if missing := [name for name in _TOGETHER.get(table[0], ()) if values.get((*table, name)) is None]:
+        step = f"Set {spelled((*table, missing[0]))} too."
+        raise BadConfig("key", spelled(table), told(f"has no {missing[0]}.", where), next_step=step)
     names, needed = TABLES[table[0]]
     said = [name for name in names if values.get((*table, name))]
     if len(said) > 1:

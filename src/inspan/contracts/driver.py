@@ -12,7 +12,7 @@ from inspan.protocol.usage import Told
 
 from .dialect import Dialect
 
-Wire = Literal["messages", "responses", "chat"]
+Wire = Literal["messages", "responses", "chat", "gemini"]
 # The program (or inspan) makes it so; the agent is only told to; there is no such thing.
 Support = Literal["yes", "asked", "no"]
 # The tools of the driver contract: callers add to them and cannot take the limits away.
@@ -29,10 +29,14 @@ BASE_ALLOWED_TOOLS = (
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """The gateway as the agent sees it."""
+    """The gateway as the agent sees it: `token` takes the key's place in `variable`.
+
+    Without a variable the agent brings a login of its own, and the token stands in the `url`.
+    """
 
     url: str
     token: str
+    variable: str = ""
 
 
 class Attachment(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,6 +121,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     reports_usage: bool = True
     streams_text: bool = False
     follows_gateway: bool = True
+    login_follows_gateway: bool = False
     root_needs_box: bool = False
     review: Support = "no"
     complete: Support = "no"
@@ -143,6 +148,12 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
 
     `transcripts` is where it keeps a session, a pattern below its config folder with `{session_id}` in it; `told_in`
     reads the end of one and gives the session's tokens and cost so far.
+
+    `base_url` is the address of its provider, which `base_url_variables` replace, and `login_url` the one for a login.
+    `provider` is that provider's name in price lists. `switches` are variables, and `settings` places in its settings
+    files (path, dotted key), by which a user may have chosen another way to a model; then that one is left alone.
+    `bound_credentials` are keys that go nowhere but to the provider itself. `refusal_status` is the status that makes
+    it give up at once, where its wire's usual one does not.
     """
 
     name: str
@@ -161,6 +172,14 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
     variables: tuple[str, ...]
     failures: tuple[Failure, ...]
     login_hint: str
+    provider: str = ""
+    base_url: str = ""
+    base_url_variables: tuple[str, ...] = ()
+    login_url: str = ""
+    switches: tuple[str, ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
+    bound_credentials: tuple[str, ...] = ()
+    refusal_status: int = 0
     session_ids: re.Pattern[str] = re.compile(r".+")
     transcripts: str = ""
     told_in: Callable[[bytes], Told | None] | None = None

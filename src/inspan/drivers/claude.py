@@ -207,7 +207,11 @@ def _environment(task: Task, place: Place) -> dict[str, str]:
         "DISABLE_AUTOUPDATER": "1",
     }
     if place.endpoint:
-        env |= {"ANTHROPIC_BASE_URL": place.endpoint.url, "ANTHROPIC_API_KEY": place.endpoint.token}
+        env["ANTHROPIC_BASE_URL"] = place.endpoint.url
+        if place.endpoint.variable:
+            env[place.endpoint.variable] = place.endpoint.token
+        if place.endpoint.variable == "CLAUDE_CODE_OAUTH_TOKEN":
+            env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"  # Else it is sent to the vendor's other addresses.
     if place.config:
         env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"
         env["ANTHROPIC_CONFIG_DIR"] = f"{place.config}/anthropic"  # Where the vendor's other programs log in.
@@ -609,6 +613,24 @@ DRIVER = Driver(
     failures=FAILURES,
     session_ids=_SESSION_ID,
     login_hint="run `claude` once and /login, or set ANTHROPIC_API_KEY",
+    provider="anthropic",
+    base_url="https://api.anthropic.com",
+    base_url_variables=("ANTHROPIC_BASE_URL",),
+    login_url="https://api.anthropic.com",
+    switches=(
+        "CLAUDE_CODE_USE_BEDROCK",
+        "CLAUDE_CODE_USE_VERTEX",
+        "CLAUDE_CODE_USE_FOUNDRY",
+        "ANTHROPIC_UNIX_SOCKET",
+    ),
+    settings=(
+        ("~/.claude/settings.json", "apiKeyHelper"),
+        ("~/.claude/settings.json", "env.ANTHROPIC_API_KEY"),
+        ("~/.claude/settings.json", "env.ANTHROPIC_AUTH_TOKEN"),
+        ("~/.claude/settings.json", "env.ANTHROPIC_BASE_URL"),
+        ("~/.claude/settings.json", "env.CLAUDE_CODE_USE_BEDROCK"),
+        ("~/.claude/settings.json", "env.CLAUDE_CODE_USE_VERTEX"),
+    ),
     capabilities=Capabilities(
         presets_session_id=True,
         reports_cost=True,
@@ -627,6 +649,7 @@ DRIVER = Driver(
         max_turns="yes",
         reports_denials="yes",
         login="yes",
+        login_follows_gateway=True,
         efforts=("low", "medium", "high", "xhigh", "max"),
         attachments=("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"),
         mcp=("stdio", "http"),

@@ -90,7 +90,7 @@ def launch(task: Task, place: Place) -> Launch:
     # With `=`, for an image takes every word after it as another one.
     argv = [place.program, "exec", "--json", *(f"--image={path}" for path in images)]
     argv += ["--skip-git-repo-check", *_mode(task, place), *_provider(place)]
-    env = {_TOKEN: place.endpoint.token} if place.endpoint else {}
+    env = {_TOKEN: place.endpoint.token} if place.endpoint and place.endpoint.variable else {}
     if task.mode != "exec":
         # The only place that its read-only sandbox leaves writable, and gone after each command: tests need one.
         env["TMPDIR"] = "/dev/shm"
@@ -230,9 +230,10 @@ def _quoted(text: str) -> str:
 def _provider(place: Place) -> tuple[str, ...]:
     if place.endpoint is None:
         return ()
+    way_in = f'env_key="{_TOKEN}"' if place.endpoint.variable else "requires_openai_auth=true"
     # Its own retries are off: whoever started the run decides whether to try again.
     provider = (
-        f'{{name="inspan",base_url="{place.endpoint.url}/v1",env_key="{_TOKEN}",wire_api="responses",'
+        f'{{name="inspan",base_url="{place.endpoint.url}",{way_in},wire_api="responses",'
         "request_max_retries=0,stream_max_retries=0,stream_idle_timeout_ms=3600000}"
     )
     return ("-c", 'model_provider="inspan"', "-c", f"model_providers.inspan={provider}")
@@ -530,6 +531,16 @@ DRIVER = Driver(
     # A name that is no id would silently begin a new thread (0.163).
     session_ids=re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
     login_hint="codex login, or set CODEX_API_KEY",
+    provider="openai",
+    base_url="https://api.openai.com/v1",
+    base_url_variables=("OPENAI_BASE_URL",),
+    login_url="https://chatgpt.com/backend-api/codex",
+    settings=(
+        ("~/.codex/config.toml", "model_provider"),
+        ("~/.codex/config.toml", "openai_base_url"),
+        ("~/.codex/config.toml", "profile"),
+    ),
+    bound_credentials=("CODEX_ACCESS_TOKEN",),
     capabilities=Capabilities(
         review="yes",
         complete="yes",
@@ -540,6 +551,7 @@ DRIVER = Driver(
         fork="yes",
         extra_dirs="yes",
         login="yes",
+        login_follows_gateway=True,
         efforts=("none", "minimal", "low", "medium", "high", "xhigh"),
         attachments=("image/png", "image/jpeg", "image/gif", "image/webp"),
         mcp=("stdio", "http"),

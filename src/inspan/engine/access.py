@@ -20,14 +20,16 @@ _TOKEN_CHARACTERS = 32
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """The way to the model: `words` tell it without showing it, `variables` hold the key for the agent.
+    """What a run has to show to its provider: `words` tell it without showing it.
 
-    With a login, none of the agent's key variables may reach it: a key would win over the login.
+    `key` is the key, and `variable` where the agent looks for it. With a login, none of the agent's key variables may
+    reach it: a key would win over the login.
     """
 
     kind: Literal["gateway", "key", "login", "none"]
     words: str
-    variables: Mapping[str, str] = {}
+    key: str = ""
+    variable: str = ""
     warnings: tuple[str, ...] = ()
 
 
@@ -40,7 +42,7 @@ def access(task: Task, driver: Driver, env: Mapping[str, str], *, limit_s: float
     own = {**env, **task.env}
     if task.login:
         return _login(task, driver, own)
-    if task.model_from:
+    if _is_played(task):
         return Access(kind="gateway", words=f"model from {task.model_from}")
     if task.key_from:
         return _key(task.key_from, driver, env, limit_s)
@@ -65,11 +67,16 @@ def _refuse_two_ways(task: Task, driver: Driver) -> None:
     value = True if task.login else task.key_from.partition(":")[0] + ":…"
     if task.login and task.key_from:
         raise BadInput(field, value, "a key is given too.", next_step="Use --login or --key-from, not both.")
-    if task.model_from:
+    if _is_played(task):
         raise BadInput(field, value, "the model is scripted.", next_step=f"Use {flag} or --model-from, not both.")
     if named := [name for name in driver.credentials if name in task.env]:
         step = f"Use {flag} or --env {named[0]}=…, not both."
         raise BadInput(field, value, f"a key is given too, in {named[0]}.", next_step=step)
+
+
+def _is_played(task: Task) -> bool:
+    """Whether no provider is asked."""
+    return task.model_from.startswith(("script:", "replay:"))
 
 
 def _login(task: Task, driver: Driver, env: Mapping[str, str]) -> Access:
@@ -102,8 +109,10 @@ def _key(key_from: str, driver: Driver, env: Mapping[str, str], limit_s: float) 
     key = fetch(key_from, env, limit_s=limit_s)
     source = key_from.removeprefix("env:").strip()
     own = source in driver.credentials and source not in driver.key_aliases
-    variables = {source if own else driver.credentials[0]: key.value}
-    return Access(kind="key", words=f"key from the {key.place}", variables=variables, warnings=key.warnings)
+    variable = source if own else driver.credentials[0]
+    return Access(
+        kind="key", words=f"key from the {key.place}", key=key.value, variable=variable, warnings=key.warnings
+    )
 
 
 def _found(task: Task, driver: Driver, env: Mapping[str, str]) -> Access:
@@ -111,9 +120,9 @@ def _found(task: Task, driver: Driver, env: Mapping[str, str]) -> Access:
     path = _login_file(driver, env) if task.profile == "user" else ""
     for name in driver.credentials:
         if env.get(name) and name not in driver.key_aliases:
-            return Access(kind="key", words=f"key in {name}")
+            return Access(kind="key", words=f"key in {name}", key=env[name], variable=name)
         if env.get(name) and not path:
-            return Access(kind="key", words=f"key in {name}", variables={driver.credentials[0]: env[name]})
+            return Access(kind="key", words=f"key in {name}", key=env[name], variable=driver.credentials[0])
     if path:
         return _by_login(path, env)
     if task.profile == "clean":

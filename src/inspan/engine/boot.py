@@ -19,8 +19,9 @@ def main() -> None:
     except OSError as error:
         spawned, problem = None, f"{given['argv'][0]} cannot be started: {os.strerror(error.errno or 0)}"
     gc.disable()  # Nothing of what is imported will be garbage.
-    # No TLS is spoken here, and loading it costs 20 ms and 4 MB.
-    sys.modules["ssl"] = None  # pyright: ignore[reportArgumentType]  this is how an import is forbidden
+    if not given["tls"]:
+        # Loading it costs 20 ms and 4 MB, and only the gateway to a real provider speaks it.
+        sys.modules["ssl"] = None  # pyright: ignore[reportArgumentType]  this is how an import is forbidden
     from inspan.engine.supervisor import supervise
 
     gc.enable()

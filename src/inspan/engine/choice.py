@@ -16,9 +16,8 @@ from . import registry
 from .access import Access, access
 from .attachments import attached
 from .program import Program, carried, locate
+from .route import Route, check_base_url, check_model_from, route
 from .support import check_support
-
-_SCRIPT = "script:"
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +27,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     driver: Driver
     program: Program
     access: Access
+    route: Route
     sandbox: Sandbox
     containment: containment.Containment
     root: bool
@@ -53,9 +53,11 @@ def choose(task: Task, env: Mapping[str, str]) -> Choice:
             f"{driver.title} refuses to run unrestricted as root.",
             next_step="Leave --sandbox out, use --sandbox bwrap, or run as an ordinary user.",
         )
-    _check_model_from(task.model_from)
-    if driver.built_in and not task.model_from:
-        raise BadInput("model_from", "", f"{driver.title} has no model of its own.", next_step="Use script:FILE.")
+    check_base_url(task.base_url)
+    check_model_from(task.model_from)
+    if driver.built_in and not task.model_from.startswith(("script:", "replay:")):
+        step = "Use script:FILE or replay:FILE."
+        raise BadInput("model_from", task.model_from, f"{driver.title} has no model of its own.", next_step=step)
     program = locate(driver, env)
     way_in = access(task, driver, env)
     way = containment.choose(cache_home(env), asked=env.get("INSPAN_CONTAINMENT", ""))
@@ -68,6 +70,7 @@ def choose(task: Task, env: Mapping[str, str]) -> Choice:
         driver=driver,
         program=program,
         access=way_in,
+        route=route(task, driver, way_in, env),
         sandbox=sandbox,
         containment=way,
         root=root,
@@ -75,13 +78,3 @@ def choose(task: Task, env: Mapping[str, str]) -> Choice:
         texts=texts,
     )
 
-
-def _check_model_from(model_from: str) -> None:
-    if not model_from:
-        return
-    if not model_from.startswith(_SCRIPT):
-        raise BadInput("model_from", model_from, "no such source of a model.", next_step="Use script:FILE.")
-    # An extra of this command: only scripted runs need a TOML reader.
-    from inspan.gateway import load_scenario
-
-    load_scenario(model_from.removeprefix(_SCRIPT))

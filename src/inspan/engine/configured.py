@@ -9,7 +9,7 @@ import msgspec
 from inspan.config.layers import load
 from inspan.config.settings import AgentSettings, Settings
 from inspan.contracts.driver import Driver
-from inspan.protocol.limits import Limits
+from inspan.protocol.limits import Limits, Price, Rates
 from inspan.protocol.task import McpServer, Task
 
 from . import registry
@@ -47,6 +47,10 @@ def configured(task: Task, *, said: Mapping[str, Any] | None = None, env: Mappin
         limits=_limits(settings, values),
         env={**own.env, **task.env},
         options=(*own.options, *task.options),
+        base_url=task.base_url or own.base_url,
+        budgets={**settings.budget.for_task(), **task.budgets},
+        rates=_rates(settings, task, driver),
+        prices={**_prices(settings), **task.prices},
         **_access(task, own),
     )
     task = msgspec.structs.replace(task, mcp_servers={**_servers(settings, task, driver), **task.mcp_servers})
@@ -68,9 +72,23 @@ def _limits(settings: Settings, said: Mapping[str, Any]) -> Limits:
     return msgspec.structs.replace(settings.limits.for_task(), **own)
 
 
+def _rates(settings: Settings, task: Task, driver: Driver) -> Rates:
+    said = settings.providers.get(driver.provider)
+    return said.for_task() if said and task.rates == Rates() else task.rates
+
+
+def _prices(settings: Settings) -> dict[str, Price]:
+    """Prices that say enough; which those are is checked where the file is read."""
+    return {
+        model: Price(input=each.input, output=each.output, cache_read=each.cache_read, cache_write=each.cache_write)
+        for model, each in settings.prices.items()
+        if each.input is not None and each.output is not None
+    }
+
+
 def _access(task: Task, own: AgentSettings) -> dict[str, Any]:
     """A way to the model that was said rules out the configured ones."""
-    if task.login or task.key_from or task.model_from:
+    if task.login or task.key_from or task.model_from.startswith(("script:", "replay:")):
         return {}
     return {"login": own.login, "key_from": "" if own.login else own.key_from}
 

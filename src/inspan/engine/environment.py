@@ -28,7 +28,8 @@ def agent_environment(
     With a `login` it holds no key either, for a key would win over it; a key that is added stands alone.
     """
     foreign = tuple(prefix for other in others if other.name != driver.name for prefix in other.variables)
-    own = driver.variables if clean or gateway else ()
+    replaced = (*driver.credentials, *driver.base_url_variables, *driver.switches) if gateway else ()
+    own = driver.variables if clean else replaced
     kept = {name: value for name, value in parent.items() if not name.startswith((*foreign, *own))}
     if not gateway:
         kept |= {name: parent[name] for name in driver.credentials if name in parent}

@@ -1,21 +1,32 @@
 """The run's model endpoint: its gateway, and what the gateway's calls mean for the run."""
 
 import socket
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
-from inspan.protocol.events import Event, ModelCallEnded, RateLimited
+from inspan.contracts.driver import Driver
+from inspan.protocol.events import ErrorReported, Event, ModelCallEnded, RateLimited
 from inspan.protocol.outcome import Reason
 from inspan.redaction import SecretSet
 
-from . import registry
 from .plan import Plan
 
 if TYPE_CHECKING:
-    from inspan.gateway import Gateway, ModelCall, ScriptUpstream
-    from inspan.gateway.upstream import Upstream
+    from collections.abc import Callable
+
+    from inspan.gateway import Gateway, ModelCall
+    from inspan.gateway.control import Control
+    from inspan.gateway.faults import Faults
+
+    from .upstreams import Answering
 
 _MESSAGE_CHARACTERS = 2000
+
+
+class End(Protocol):
+    """How a run is ended; with a grace its agent may leave by itself first."""
+
+    def __call__(self, reason: Reason, message: str, *, grace_s: float = 0.0) -> None: ...
 
 
 class ModelEndpoint:
@@ -26,55 +37,74 @@ class ModelEndpoint:
         plan: Plan,
         listener: socket.socket | None,
         *,
-        record: Callable[[Sequence[Event]], None],
-        end: Callable[[Reason, str], None],
+        driver: Driver,
+        record: "Callable[[Sequence[Event]], None]",
+        end: End,
     ) -> None:
         self._plan = plan
         self._listener = listener
+        self._driver = driver
         self._record = record
         self._end = end
         self._redact = SecretSet.shared(plan.secrets).redact_text
         self._gateway: Gateway | None = None
-        self._script: ScriptUpstream | None = None
+        self._answering: Answering | None = None
         self.last_call: ModelCallEnded | None = None
 
     @property
     def complaint(self) -> str:
-        """A sentence when the scenario and the agent's calls did not fit."""
-        return self._script.complaint if self._script else ""
+        """A sentence when a scenario or a cassette and the agent's calls did not fit."""
+        return self._answering.complaint if self._answering else ""
 
     async def open(self) -> None:
         if self._listener is None:
             return
         # Start-up time: the agent is running already while these load, and direct runs never need them.
-        from inspan.gateway import Gateway, ScriptUpstream, load_scenario
+        from inspan.gateway import Gateway
 
-        scenario = load_scenario(self._plan.task.model_from.partition(":")[2])
-        self._script = ScriptUpstream(scenario, cwd=self._plan.task.cwd, redact=self._redact)
+        from .upstreams import Answering
+
+        self._answering = Answering(self._plan, redact=self._redact)
         self._gateway = Gateway(
             token=self._plan.token,
-            upstream=self._limited(self._script),
+            upstream=self._answering.upstream,
             on_call=self._call_ended,
             stall_timeout_s=self._plan.task.limits.stall_timeout_s,
             on_stall=self._stalled,
+            controls=self._controls(),
+            faults=self._faults(),
+            refusal_status=self._driver.refusal_status,
+            expects_tools=self._plan.task.mode != "complete",
+            passes_other=self._plan.route.reaches_provider,
         )
         await self._gateway.open(self._listener)
-
-    def _limited(self, upstream: "Upstream") -> "Upstream":
-        """The upstream with the limit on turns in front of it, where the agent does not keep that limit itself."""
-        most = self._plan.task.limits.max_turns
-        if most is None or registry.driver(self._plan.agent).capabilities.max_turns != "no":
-            return upstream
-        from inspan.gateway.turns import TurnLimit  # Start-up time: few runs have this limit.
-
-        excess = f"the agent wanted to make model call {most + 1}, and {most} are allowed"
-        return TurnLimit(upstream, most=most, on_excess=lambda: self._end("max_turns", excess))
 
     async def close(self) -> None:
         if self._gateway:
             await self._gateway.close()
         elif self._listener:
             self._listener.close()
+        if self._answering:
+            await self._answering.close()
+            if self._answering.problem:
+                self._record([ErrorReported(message=self._answering.problem)])
+
+    def _controls(self) -> "list[Control]":
+        """What may refuse a call: the limit on turns, where the agent does not keep that limit itself."""
+        most = self._plan.task.limits.max_turns
+        if most is None or self._driver.capabilities.max_turns != "no":
+            return []
+        from inspan.gateway.turns import TurnLimit  # Start-up time: few runs have this limit.
+
+        excess = f"the agent wanted to make model call {most + 1}, and {most} are allowed"
+        return [TurnLimit(most=most, on_excess=lambda: self._end("max_turns", excess))]
+
+    def _faults(self) -> "Faults | None":
+        if not self._plan.task.faults:
+            return None
+        from inspan.gateway.faults import Faults, parse_fault  # Start-up time: few runs ask for faults.
+
+        return Faults([parse_fault(text) for text in self._plan.task.faults], seed=self._plan.task.fault_seed)
 
     def _call_ended(self, call: "ModelCall") -> None:
         # Redact, then cut: half a secret is not found any more.
@@ -89,6 +119,8 @@ class ModelEndpoint:
             problem=call.problem,
             message=message,
             resets_at=call.resets_at,
+            role=call.role,
+            extras=call.extras,
         )
         limited = [RateLimited(message=message, resets_at=call.resets_at)] if call.status == 429 else []
         self._record([self.last_call, *limited])

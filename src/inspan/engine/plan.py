@@ -35,6 +35,7 @@ from . import registry
 from .checks import check
 from .choice import Choice, choose
 from .environment import agent_environment, known_secrets
+from .route import Route
 from .sessions import Taken, config_folder, correct_told, release, take, told_before, with_session
 
 
@@ -59,6 +60,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     stdin: bytes
     life_line: bool
     token: str
+    route: Route
+    places: dict[str, str]
     secrets: dict[str, str]
     litter: list[str]
 
@@ -81,7 +84,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             profile=self.task.profile,
             sandbox=self.sandbox,
             containment=self.containment,
-            model_from=self.task.model_from,
+            model_from=self.route.model_from,
             inspan=__version__,
         )
 
@@ -126,7 +129,7 @@ def prepare(task: Task, *, env: Mapping[str, str] = os.environ) -> Prepared:
     try:
         lock = take_lock(ground.folder)
         taken = take(ground.state, task, record=record, run_id=ground.folder.run_id, agent=choice.driver.name)
-        listener = _listen() if task.model_from else None
+        listener = _listen() if choice.route.uses_gateway else None
         plan = _plan(choice, ground, taken, env, listener)
         correct_told(ground.state, taken, plan.told)
         _describe(plan, ground.folder)
@@ -228,8 +231,14 @@ def _plan(
         stdin=launch.stdin,
         life_line=choice.containment.pipe,
         token=token,
+        route=choice.route,
+        places=_places(ground, place, environment, cwd=task.cwd),
         secrets=known_secrets(
-            env, added, credentials=driver.credentials, token=token, servers=task.mcp_servers.values()
+            env,
+            {**added, **_key_of(choice), **task.env},
+            credentials=driver.credentials,
+            token=token,
+            servers=task.mcp_servers.values(),
         ),
         litter=[name for name in driver.litter if not os.path.lexists(os.path.join(task.cwd, name))],
     )
@@ -238,27 +247,55 @@ def _plan(
 def _place(
     choice: Choice, ground: _Ground, taken: Taken, env: Mapping[str, str], listener: socket.socket | None
 ) -> Place:
-    endpoint = None
-    if listener:
-        endpoint = Endpoint(url=f"http://127.0.0.1:{listener.getsockname()[1]}", token=os.urandom(20).hex())
     presets = choice.driver.capabilities.presets_session_id and (not taken.resumed or choice.task.fork)
     return Place(
         program=choice.program.path,
         version=tuple(int(part) for part in choice.program.version.split(".") if part.isdigit()),
         cwd=choice.task.cwd,
         scratch=ground.folder.agent,
-        has_key=listener is not None or _is_given_key(choice, env),
+        has_key=_is_given_key(choice),
         config=config_folder(ground.state, taken.record) if choice.task.profile == "clean" else "",
-        endpoint=endpoint,
+        endpoint=_endpoint(choice.route, listener) if listener else None,
         session_id=_new_session_id() if presets else "",
         resume=taken.resumed,
         attachments=choice.attachments,
     )
 
 
-def _is_given_key(choice: Choice, env: Mapping[str, str]) -> bool:
-    given = {**env, **choice.access.variables, **choice.task.env}
-    return choice.access.kind == "key" and bool(given.get(choice.driver.credentials[0]))
+def _places(ground: _Ground, place: Place, environment: Mapping[str, str], *, cwd: str) -> dict[str, str]:
+    """The folders of this run that are others in the next, by the names that a cassette has for them."""
+    found = {
+        "cwd": cwd,
+        "run": ground.folder.path,
+        "task": environment["TASK_FOLDER"],
+        "config": place.config,
+        "home": environment.get("HOME", ""),
+    }
+    return {name: path for name, path in found.items() if len(path) > 1}
+
+
+def _endpoint(route: Route, listener: socket.socket) -> Endpoint:
+    url, token = f"http://127.0.0.1:{listener.getsockname()[1]}", os.urandom(20).hex()
+    if route.variable:
+        return Endpoint(url=url, token=token, variable=route.variable)
+    from inspan.gateway.door import pass_through_url  # Start-up time: few runs pass a login on.
+
+    return Endpoint(url=pass_through_url(url, token), token=token)
+
+
+def _is_given_key(choice: Choice) -> bool:
+    """Whether a key, or the run's token in its place, stands in the first of the agent's variables for one."""
+    held = choice.route.variable if choice.route.uses_gateway else choice.access.variable
+    return held in choice.driver.credentials[:1]
+
+
+def _missing_key(choice: Choice, env: Mapping[str, str]) -> dict[str, str]:
+    """The key, where the agent would not find it by itself."""
+    return {name: key for name, key in _key_of(choice).items() if env.get(name) != key}
+
+
+def _key_of(choice: Choice) -> dict[str, str]:
+    return {choice.access.variable: choice.access.key} if choice.access.key else {}
 
 
 def _added(choice: Choice, ground: _Ground, launch: Launch, place: Place, env: Mapping[str, str]) -> dict[str, str]:
@@ -285,7 +322,10 @@ def _added(choice: Choice, ground: _Ground, launch: Launch, place: Place, env: M
         added["TMPDIR"] = "/tmp"
         if place.config:
             added["HOME"] = private_folder(_home_of(place.config))
-    return {**added, **launch.env, **choice.access.variables, **task.env}
+    if not choice.route.uses_gateway:
+        return {**added, **launch.env, **_missing_key(choice, env), **task.env}
+    replaced = (*driver.credentials, *driver.base_url_variables)
+    return {**added, **launch.env, **{name: value for name, value in task.env.items() if name not in replaced}}
 
 
 def _held(

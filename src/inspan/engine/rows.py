@@ -30,7 +30,7 @@ def row_of(folder: RunFolder, summary: Summary, ended: RunEnded) -> Entry:
 
 def living_row(folder: RunFolder, summary: Summary) -> Entry:
     """A run that goes on, with what it has used so far."""
-    so_far = RunEnded(outcome="lost", reason="supervisor_lost", usage=summary.spent, cost_usd=summary.cost_usd)
+    so_far = RunEnded(outcome="lost", reason="supervisor_lost", usage=summary.spent, cost_usd=summary.spent_usd)
     entry = row_of(folder, summary, so_far)
     row = entry.row._replace(outcome="running", reason="", duration_s=time.time() - entry.row.started_at)
     return msgspec.structs.replace(entry, row=row)

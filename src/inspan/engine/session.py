@@ -68,7 +68,7 @@ class Session:
         )
         self._dialect = driver.channels[0].dialect(plan.task, plan.told)
         self._clock = Clock(plan.task.limits, end=self.end)
-        self._model = ModelEndpoint(plan, listener, record=self._record, end=self.end)
+        self._model = ModelEndpoint(plan, listener, driver=driver, record=self._record, end=self.end)
         self._changes = _changes(plan)
         self._lines = Lines()
         self._stderr_lines = Lines()
@@ -114,12 +114,18 @@ class Session:
             raise cancelled
         return ended
 
-    def end(self, reason: Reason, message: str, *, now: bool = False) -> None:
-        """Asks for the end of the run; the first reason given stands, a later `now` only makes it quicker."""
+    def end(self, reason: Reason, message: str, *, now: bool = False, grace_s: float = 0.0) -> None:
+        """Asks for the end of the run; the first reason given stands, a later `now` only makes it quicker.
+
+        With a grace, the agent has so long to leave by itself before it is made to.
+        """
         if self._wish is None and not self._exited.done():
             self._wish = (reason, message)
             self._record([EndingBegan(reason=reason, message=message)])
-        _set(self._wished)
+        if grace_s:
+            self._loop.call_later(grace_s, _set, self._wished)
+        else:
+            _set(self._wished)
         if now:
             _set(self._hurry)
 

@@ -1,29 +1,42 @@
-"""What all runs have used, for the sums: ended ones from the index, living ones so far."""
+"""What was spent: each call from the ledger, and whole runs from the index where the ledger knows none of theirs."""
 
-from inspan.folds.costs import Spending
+from inspan.protocol.spending import NANO_PER_USD, Spending
 from inspan.stores import index
 from inspan.stores.index import Entry
+from inspan.stores.ledger import spendings
 
 from .listing import active_entries, indexed
 
 
 def list_spendings(state: str, *, since: float = 0.0) -> list[Spending]:
-    """The part of every run that was started since a moment."""
-    active = [entry for entry in active_entries(state, ended=True) if entry.row.started_at >= since]
+    """What was spent since a moment, by living, ended and deleted runs, each of them counted once.
+
+    Calls that the gateway counted stand above what the agent told of the same run.
+    """
+    rows = spendings(state, since=since)
+    measured = {row.run_id for row in rows if row.source == "gateway"}
+    counted = [row for row in rows if row.source == "gateway" or row.run_id not in measured]
+    living = [entry for entry in active_entries(state, ended=True) if entry.row.started_at >= since]
     ended = indexed(state, lambda: index.entries(state, since=since))
-    shown = {entry.row.run_id for entry in active}
-    return [_spending(entry) for entry in (*active, *(each for each in ended if each.row.run_id not in shown))]
+    shown = {row.run_id for row in counted}
+    told = {entry.row.run_id: entry for entry in (*ended, *living) if entry.row.run_id not in shown}
+    return [*counted, *map(_told, told.values())]
 
 
-def _spending(entry: Entry) -> Spending:
+def _told(entry: Entry) -> Spending:
     row = entry.row
     return Spending(
         run_id=row.run_id,
+        call=0,
+        at=row.started_at,
+        project=row.project,
+        task=row.task,
+        session=row.session_id,
         agent=row.agent,
         model=entry.model,
-        project=row.project,
-        started_at=row.started_at,
+        role="",
         usage=entry.usage,
-        cost_usd=row.cost_usd,
+        nano=None if row.cost_usd is None else round(row.cost_usd * NANO_PER_USD),
+        source="agent",
         scripted=entry.scripted,
     )

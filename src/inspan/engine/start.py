@@ -57,6 +57,7 @@ def _blob(prepared: Prepared) -> dict[str, object]:
         # Beside the plan: what comes from the environment need not be UTF-8, which msgpack insists on.
         "secrets": plan.secrets,
         "plan": msgspec.msgpack.encode(msgspec.structs.replace(plan, env={}, stdin=b"", secrets={})),
+        "tls": plan.route.needs_tls,
         "lock": prepared.lock,
         "session_lock": prepared.session_lock,
         "listener": prepared.listener.fileno() if prepared.listener else -1,

@@ -33,7 +33,7 @@ def check_support(task: Task, driver: Driver) -> None:
     if task.effort and task.effort not in capabilities.efforts:
         known = f"Use one of {', '.join(capabilities.efforts)}." if capabilities.efforts else ""
         raise _unsupported("effort", task.effort, driver, known)
-    if task.limits.max_turns is not None and capabilities.max_turns == "no" and not task.model_from:
+    if task.limits.max_turns is not None and capabilities.max_turns == "no" and task.model_from == "direct":
         raise _unsupported("max_turns", task.limits.max_turns, driver, capabilities.notes.get("max_turns", ""))
     _check_servers(task, capabilities, driver)
 

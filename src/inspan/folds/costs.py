@@ -1,45 +1,52 @@
-"""What runs have used and cost, summed by agent, model, run, day or project. What nobody reported is never a zero."""
+"""What was spent, summed in groups. A row is a call that the gateway counted, or a run as its agent told it.
+
+What nobody could tell is counted beside the sums, and is never a zero in them.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from math import fsum
+from operator import attrgetter
 from typing import Literal, NamedTuple, get_args
 
+from inspan.protocol.spending import NANO_PER_USD, Source, Spending
 from inspan.protocol.usage import Usage
 
-By = Literal["agent", "model", "run", "day", "project"]
+By = Literal["agent", "model", "run", "day", "project", "session", "task", "role"]
 BY: tuple[By, ...] = get_args(By)
+ROLES = ("main", "side", "retry")
+SOURCES: tuple[Source, ...] = get_args(Source)
 
 _NEWEST_FIRST: tuple[By, ...] = ("run", "day")
+_UNKNOWN = "unknown"
 
 
-class Spending(NamedTuple):
-    """One run's part: `usage` and `cost_usd` are `None` where its agent did not report them."""
+class Part(NamedTuple):
+    """Rows together. `usage` and `cost_usd` are of the rows that say something; `None` where none does.
 
-    run_id: str
-    agent: str
-    model: str
-    project: str
-    started_at: float
+    `calls` are those that the gateway counted; the rest are of calls and of runs that are missing in the sums.
+    """
+
+    runs: int
+    calls: int
     usage: Usage | None
+    calls_without_usage: int
+    runs_without_usage: int
     cost_usd: float | None
-    scripted: bool
+    calls_without_cost: int
+    runs_without_cost: int
 
 
 class Sums(NamedTuple):
-    """A group of runs. The sums are of those that reported; `None` where none did.
+    """A group: all of it, what each source counted, and each role that the gateway told apart.
 
-    `scripted_usd` is the part of the cost that was never paid, because a script answered in the model's place.
+    `scripted` is the part that was never paid, because a script answered in the model's place.
     """
 
     name: str
-    runs: int
-    usage: Usage | None
-    usage_unknown: int
-    cost_usd: float | None
-    cost_unknown: int
-    scripted: int
-    scripted_usd: float
+    whole: Part
+    sources: dict[Source, Part]
+    roles: dict[str, Part]
+    scripted: Part
 
 
 def groups(spendings: Iterable[Spending], *, by: By) -> list[Sums]:
@@ -52,31 +59,51 @@ def groups(spendings: Iterable[Spending], *, by: By) -> list[Sums]:
 
 
 def summed(spendings: Sequence[Spending], *, name: str = "total") -> Sums:
-    """The sums of all these runs together."""
-    usages = [spending.usage for spending in spendings if spending.usage is not None]
-    costs = [spending.cost_usd for spending in spendings if spending.cost_usd is not None]
-    scripted = [spending for spending in spendings if spending.scripted]
+    """The sums of all these rows together."""
     return Sums(
         name=name,
-        runs=len(spendings),
-        usage=sum(usages, Usage()) if usages else None,
-        usage_unknown=len(spendings) - len(usages),
-        cost_usd=fsum(costs) if costs else None,
-        cost_unknown=len(spendings) - len(costs),
-        scripted=len(scripted),
-        scripted_usd=fsum(spending.cost_usd or 0.0 for spending in scripted),
+        whole=_part(spendings),
+        sources={source: _part([row for row in spendings if row.source == source]) for source in SOURCES},
+        roles={role: _part([row for row in spendings if row.role == role]) for role in ROLES},
+        scripted=_part([row for row in spendings if row.scripted]),
     )
+
+
+def _part(rows: Sequence[Spending]) -> Part:
+    usages = [row.usage for row in rows if row.usage is not None]
+    costs = [row.nano for row in rows if row.nano is not None]
+    calls = [row for row in rows if row.source == "gateway"]
+    runs = [row for row in rows if row.source == "agent"]
+    return Part(
+        runs=len({row.run_id for row in rows}),
+        calls=len(calls),
+        usage=_together(usages) if usages else None,
+        # A call that is known to have cost nothing, such as an error, is missing no tokens.
+        calls_without_usage=sum(row.usage is None and row.nano != 0 for row in calls),
+        runs_without_usage=sum(row.usage is None for row in runs),
+        cost_usd=sum(costs) / NANO_PER_USD if costs else None,
+        calls_without_cost=sum(row.nano is None for row in calls),
+        runs_without_cost=sum(row.nano is None for row in runs),
+    )
+
+
+def _together(usages: Sequence[Usage]) -> Usage:
+    """The sum, field by field: adding value to value takes four times as long, and there may be many calls."""
+    return Usage(**{name: sum(map(attrgetter(name), usages)) for name in Usage.__struct_fields__})
 
 
 def _day(spending: Spending) -> str:
     """The day in UTC, as in the run's id."""
-    return f"{datetime.fromtimestamp(spending.started_at, UTC):%Y-%m-%d}"
+    return f"{datetime.fromtimestamp(spending.at, UTC):%Y-%m-%d}"
 
 
 _NAMES: dict[By, Callable[[Spending], str]] = {
     "agent": lambda spending: spending.agent,
-    "model": lambda spending: spending.model or "unknown",
+    "model": lambda spending: spending.model or _UNKNOWN,
     "run": lambda spending: spending.run_id,
     "day": _day,
     "project": lambda spending: spending.project,
+    "session": lambda spending: spending.session or _UNKNOWN,
+    "task": lambda spending: f"{spending.project}/{spending.task}",
+    "role": lambda spending: spending.role or _UNKNOWN,
 }

@@ -21,8 +21,11 @@ from inspan.protocol.events import (
     TurnCompleted,
     TurnFailed,
     TurnStarted,
+    UsageDiffers,
 )
 from inspan.protocol.usage import Usage
+
+from .usage import CallSums, Kind, all_calls, one_call
 
 
 class DeniedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -52,6 +55,8 @@ class Summary:
         self.rate_limit: RateLimited | None = None
         self.calls = 0
         self.gateway_usage: Usage | None = None
+        self.measured: dict[Kind, CallSums] = {}
+        self.difference: UsageDiffers | None = None
         self.denials: list[DeniedCall] = []
         self.calling: dict[str, ToolStarted] = {}
         self.files: dict[str, None] = {}
@@ -74,6 +79,14 @@ class Summary:
     def spent(self) -> Usage | None:
         """The run's tokens: as the gateway counted them, since agents leave out calls that broke off; else as told."""
         return self.gateway_usage or self.usage
+
+    @property
+    def spent_usd(self) -> float | None:
+        """The run's cost: as the gateway priced it, where it could price every call; else as told."""
+        measured = all_calls(self.measured)
+        if measured.calls and not measured.without_cost:
+            return measured.cost_usd
+        return self.cost_usd
 
     def add(self, event: Event) -> None:
         handler = _HANDLERS.get(type(event))
@@ -163,6 +176,12 @@ def _model_call_ended(summary: Summary, event: ModelCallEnded) -> None:
     summary.model = summary.model or event.model
     if event.usage:
         summary.gateway_usage = (summary.gateway_usage or Usage()) + event.usage
+    kind = Kind(event.model, event.role)
+    summary.measured[kind] = summary.measured.get(kind, CallSums()) | one_call(event)
+
+
+def _usage_differs(summary: Summary, event: UsageDiffers) -> None:
+    summary.difference = event
 
 
 _HANDLERS: dict[type, Callable[[Summary, Any], None]] = {
@@ -180,4 +199,5 @@ _HANDLERS: dict[type, Callable[[Summary, Any], None]] = {
     FileChanged: _file_changed,
     RateLimited: _rate_limited,
     ModelCallEnded: _model_call_ended,
+    UsageDiffers: _usage_differs,
 }

@@ -45,6 +45,7 @@ class ChatWire:
             tools=tuple(_tool(declared) for declared in objects(body.get("tools"))),
             newest_text=newest(_contents(said), _contents(results)),
             max_output=limit(body, "max_completion_tokens") or limit(body, "max_tokens"),
+            turns=len(objects(body.get("messages"))),
         )
 
     def stream(self, answer: Answer) -> Stream:

@@ -1,23 +1,34 @@
-"""The listener between an agent and its model: checks the token, meters each call, watches for silence."""
+"""The listener between an agent and its model: checks the token, asks the controls, meters each call."""
 
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from inspan.gateway.call import ModelCall
+from inspan.gateway.control import Control, Refusal
+from inspan.gateway.door import carries, path_within
 from inspan.gateway.http import ClientHungUp, HttpReply, HttpRequest, HttpServer
 from inspan.gateway.metered import MeteredReply, StallWatch
-from inspan.gateway.upstream import Ask, Purpose, Request, Upstream
+from inspan.gateway.roles import Roles
+from inspan.gateway.upstream import Ask, Purpose, Reply, Request, Upstream
 from inspan.gateway.wire import Json, Wire
-from inspan.gateway.wires import recognise
+from inspan.gateway.wires import REFUSAL_STATUS, recognise
+
+if TYPE_CHECKING:
+    from inspan.gateway.faults import Fault, Faults
+
+_UNREADABLE = (ValueError, RecursionError)  # Of which both kinds of a decoding error are.
 
 
 class Gateway:
     """Serves one run. `on_call` hears of every call exactly once, after its end.
 
-    `on_stall` hears of a call that has sent no byte for `stall_timeout_s`, once for each silence.
+    `on_stall` hears of a call that has sent no byte for `stall_timeout_s`, once for each silence. `controls` may hold
+    a call back or refuse it; `refusal_status` is the status of a refusal where the wire's own would not stop this
+    agent. `passes_other`: what is no model call is asked of the upstream too, as long as it only reads.
     """
 
     def __init__(
@@ -28,11 +39,21 @@ class Gateway:
         on_call: Callable[[ModelCall], None],
         stall_timeout_s: float | None = None,
         on_stall: Callable[[ModelCall], None] | None = None,
+        controls: Sequence[Control] = (),
+        faults: "Faults | None" = None,
+        refusal_status: int = 0,
+        expects_tools: bool = True,
+        passes_other: bool = False,
     ) -> None:
         self._token = token
         self._upstream = upstream
         self._on_call = on_call
         self._watch = StallWatch(timeout_s=stall_timeout_s, on_stall=on_stall)
+        self._controls = controls
+        self._faults = faults
+        self._refusal_status = refusal_status
+        self._passes_other = passes_other
+        self._roles = Roles(expects_tools=expects_tools)
         self._server = HttpServer(self._serve)
         self._calls_seen = 0
         self._calls_in_flight = 0
@@ -50,40 +71,67 @@ class Gateway:
         await self._server.close()
 
     async def _serve(self, http: HttpRequest, reply: HttpReply) -> None:
-        wire, purpose = recognise(http.method, http.path, speaks_messages=_speaks_messages(http))
+        path = path_within(http, self._token)
+        wire, purpose = recognise(http.method, path, headers=http.headers)
         if http.headers.get("upgrade", "").lower() == "websocket":
             return await _send(reply, 426, wire.error(426, "This endpoint does not speak WebSocket."))
         if http.method in ("HEAD", "OPTIONS"):
             return await _send(reply, 200, b"")
-        if http.method == "GET" and purpose is None:
-            return await _send(reply, 404, wire.error(404, f"Nothing is served at {http.path}."))
-        if not self._is_from_the_run(http):
-            return await self._refuse(wire, reply, status=401, message="Invalid API key.", problem="wrong token")
-        if purpose is None:
-            message = f"Nothing is served at {http.method} {http.path}."
-            problem = f"unexpected request: {http.method} {http.path}"
-            return await self._refuse(wire, reply, status=404, message=message, problem=problem)
-        return await self._pass_on(wire, purpose, http, reply)
+        known = carries(http, self._token)
+        if http.method == "GET" and purpose is None and not (known and self._passes_other):
+            return await _send(reply, 404, wire.error(404, f"Nothing is served at {path}."))
+        if not known:
+            refusal = Refusal(status=401, message="Invalid API key.", problem="wrong token")
+            return await self._turn_away(wire, reply, refusal)
+        if purpose is None and http.method != "GET":
+            problem = f"unexpected request: {http.method} {path}"
+            message = f"Nothing is served at {http.method} {path}."
+            return await self._turn_away(wire, reply, Refusal(status=404, message=message, problem=problem))
+        return await self._take(wire, purpose or "other", http, path, reply)
 
-    def _is_from_the_run(self, http: HttpRequest) -> bool:
-        scheme, _, bearer = http.headers.get("authorization", "").partition(" ")
-        return self._token in (
-            http.headers.get("x-api-key"),
-            bearer.strip() if scheme.lower() == "bearer" else None,
-        )
-
-    async def _pass_on(self, wire: Wire, purpose: Purpose, http: HttpRequest, reply: HttpReply) -> None:
+    async def _take(self, wire: Wire, purpose: Purpose, http: HttpRequest, path: str, reply: HttpReply) -> None:
         try:
-            ask = wire.ask(msgspec.json.decode(http.body, type=Json), http.path) if purpose == "call" else None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            plain = _plain(http)
+            ask = wire.ask(msgspec.json.decode(plain, type=Json), path) if purpose == "call" else None
+        except _UNREADABLE as error:
             message = f"The request body is not a JSON object: {error}"
-            problem = "unexpected request: malformed body"
-            return await self._refuse(wire, reply, status=400, message=message, problem=problem)
-        request = _request(http, wire=wire, purpose=purpose, ask=ask)
+            refusal = Refusal(status=400, message=message, problem="unexpected request: malformed body")
+            return await self._turn_away(wire, reply, refusal)
+        request = _request(http, path=path, plain=plain, wire=wire, purpose=purpose, ask=ask)
         if ask is None:
-            return await self._ask_upstream(wire, request, self._metered(wire, reply, model=""))
-        with self._reported(self._metered(wire, reply, model=ask.model)) as metered:
+            metered = self._metered(wire, reply, model="")
+            metered.begin()
             return await self._ask_upstream(wire, request, metered)
+        with self._reported(self._metered(wire, reply, model=ask.model, size=len(plain))) as metered:
+            metered.role = self._roles.of(ask, metered.number)
+            return await self._pass_on(wire, request, metered, stream=ask.stream)
+
+    async def _pass_on(self, wire: Wire, request: Request, reply: MeteredReply, *, stream: bool) -> None:
+        """Spoils, refuses or answers one call to the model."""
+        fault = self._faults.of_call(reply.number) if self._faults else None
+        if fault and fault.status:
+            return await _fail(fault, wire, reply)
+        admitted: list[Control] = []
+        try:
+            refusal = await self._asked(request, reply.number, admitted)
+            if refusal:
+                return await self._refuse(wire, reply, refusal)
+            reply.begin(_spoiling(fault, stream=stream) if fault else None)
+            return await self._ask_upstream(wire, request, reply)
+        finally:
+            reply.disarm()
+            call = reply.report()
+            for control in admitted:
+                control.ended(call)
+
+    async def _asked(self, request: Request, number: int, admitted: list[Control]) -> Refusal | None:
+        """The first refusal of a control; those that let the call through before it are `admitted`."""
+        for control in self._controls:
+            refusal = await control.admit(request, number)
+            if refusal:
+                return refusal
+            admitted.append(control)
+        return None
 
     async def _ask_upstream(self, wire: Wire, request: Request, reply: MeteredReply) -> None:
         try:
@@ -99,14 +147,21 @@ class Gateway:
         finally:
             reply.disarm()
 
-    async def _refuse(self, wire: Wire, reply: HttpReply, *, status: int, message: str, problem: str) -> None:
-        """Answers without asking the upstream, and reports it as a call."""
+    async def _turn_away(self, wire: Wire, reply: HttpReply, refusal: Refusal) -> None:
+        """Answers what is no call of this run without asking anybody, and reports it."""
         with self._reported(self._metered(wire, reply, model="")) as metered:
-            metered.note(problem)
-            await _send(metered, status, wire.error(status, message))
+            await self._refuse(wire, metered, refusal)
 
-    def _metered(self, wire: Wire, reply: HttpReply, *, model: str) -> MeteredReply:
-        return MeteredReply(reply, wire=wire, model=model, number=self._calls_seen + 1, watch=self._watch)
+    async def _refuse(self, wire: Wire, reply: MeteredReply, refusal: Refusal) -> None:
+        reply.note(refusal.problem)
+        reply.begin()
+        status = refusal.status or self._refusal_status or REFUSAL_STATUS[wire.name]
+        await _send(reply, status, wire.error(status, refusal.message), headers=refusal.headers)
+
+    def _metered(self, wire: Wire, reply: HttpReply, *, model: str, size: int = 0) -> MeteredReply:
+        return MeteredReply(
+            reply, wire=wire, model=model, number=self._calls_seen + 1, watch=self._watch, request_bytes=size
+        )
 
     @contextmanager
     def _reported(self, reply: MeteredReply) -> Generator[MeteredReply]:
@@ -117,28 +172,51 @@ class Gateway:
         finally:
             self._calls_in_flight -= 1
             reply.disarm()
-            self._on_call(reply.report())
+            call = reply.report()
+            self._roles.ended(call)
+            self._on_call(call)
 
 
-def _speaks_messages(http: HttpRequest) -> bool:
-    return "anthropic-version" in http.headers or "x-api-key" in http.headers
-
-
-def _request(http: HttpRequest, *, wire: Wire, purpose: Purpose, ask: Ask | None) -> Request:
-    target = f"{http.path}?{http.query}" if http.query else http.path
+def _request(http: HttpRequest, *, path: str, plain: bytes, wire: Wire, purpose: Purpose, ask: Ask | None) -> Request:
     return Request(
         method=http.method,
-        path=target,
+        path=f"{path}?{http.query}" if http.query else path,
         headers=http.headers,
         body=http.body,
-        plain=http.body,
+        plain=plain,
         wire=wire.name,
         purpose=purpose,
         ask=ask,
     )
 
 
-async def _send(reply: HttpReply | MeteredReply, status: int, body: bytes) -> None:
-    await reply.start(status, {"content-type": "application/json", "content-length": str(len(body))})
+def _plain(http: HttpRequest) -> bytes:
+    """The body without its encoding; raises `ValueError`."""
+    encoding = http.headers.get("content-encoding", "")
+    if not encoding:
+        return http.body
+    from inspan.gateway.encodings import decoded  # Start-up time: hardly anybody compresses a request.
+
+    return decoded(http.body, encoding)
+
+
+async def _fail(fault: "Fault", wire: Wire, reply: MeteredReply) -> None:
+    from inspan.gateway.faults import fail  # Start-up time: few runs ask for faults.
+
+    reply.begin()
+    await fail(fault, wire, reply)
+
+
+def _spoiling(fault: "Fault", *, stream: bool) -> Callable[[Reply], Reply]:
+    from inspan.gateway.faults import FaultyReply
+
+    return lambda reply: FaultyReply(reply, fault, stream=stream)
+
+
+async def _send(
+    reply: HttpReply | MeteredReply, status: int, body: bytes, *, headers: Mapping[str, str] | None = None
+) -> None:
+    length = {"content-type": "application/json", "content-length": str(len(body))}
+    await reply.start(status, {**(headers or {}), **length})
     await reply.write(body)
     await reply.finish()

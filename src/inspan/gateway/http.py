@@ -51,6 +51,9 @@ class HttpReply:
     def cut(self) -> None:
         self._connection.close()
 
+    def note(self, problem: str) -> None:
+        """Nobody reports what goes out here as it is."""
+
 
 Handler = Callable[[HttpRequest, HttpReply], Awaitable[None]]
 
@@ -89,7 +92,10 @@ class _Incoming:
 
     def whole(self) -> HttpRequest:
         path, _, query = self.head.target.decode("latin-1").partition("?")
-        headers = {name.decode("ascii"): value.decode("latin-1") for name, value in self.head.headers}
+        headers: dict[str, str] = {}
+        for raw, value in self.head.headers:
+            name, text = raw.decode("ascii"), value.decode("latin-1")
+            headers[name] = f"{headers[name]}, {text}" if name in headers else text
         method = self.head.method.decode("ascii")
         return HttpRequest(method=method, path=path, query=query, headers=headers, body=bytes(self.body))
 

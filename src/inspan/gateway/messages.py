@@ -63,6 +63,7 @@ class MessagesWire:
             tools=tuple(function_tool(tool, schema_key="input_schema") for tool in objects(body.get("tools"))),
             newest_text=newest(said, [text for block in results for text in texts(block.get("content"))]),
             max_output=limit(body, "max_tokens"),
+            turns=len(objects(body.get("messages"))),
         )
 
     def stream(self, answer: Answer) -> Stream:

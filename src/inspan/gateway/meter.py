@@ -19,6 +19,8 @@ class Meter:
         self._wire = wire
         self._clock = clock
         self._counts: dict[str, int] = {}
+        self.extras: dict[str, int] = {}
+        self.bytes_read = 0
         self._pending = bytearray()
         self._is_stream = False
         self._headers: Mapping[str, str] = {}
@@ -45,6 +47,7 @@ class Meter:
         self._is_stream = "text/event-stream" in self._headers.get("content-type", "")
 
     def feed(self, data: bytes) -> None:
+        self.bytes_read += len(data)
         self._pending += data
         if self._is_stream:
             *lines, rest = bytes(self._pending).split(b"\n")
@@ -78,6 +81,7 @@ class Meter:
         self.events_read += 1
         reading = self._wire.read(decoded)
         self._counts.update(reading.counts)
+        self.extras.update(reading.extras)
         self.is_whole = self.is_whole or reading.final
         self.message = self.message or reading.message
         self._body_resets_at = self._body_resets_at or reset_in_error(inner(decoded, "error"), now=self._clock())

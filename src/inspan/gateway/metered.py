@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from inspan.gateway.call import ModelCall
+from inspan.gateway.call import ModelCall, Role
 from inspan.gateway.http import HttpReply
 from inspan.gateway.meter import Meter
+from inspan.gateway.upstream import Reply
 from inspan.gateway.wire import Wire
 
 
@@ -19,14 +20,22 @@ class StallWatch:
 
 
 class MeteredReply:
-    """Passes one call's answer on and can say at any time, as a `ModelCall`, what is known of it."""
+    """Passes one call's answer on and can say at any time, as a `ModelCall`, what is known of it.
 
-    def __init__(self, reply: HttpReply, *, wire: Wire, model: str, number: int, watch: StallWatch) -> None:
-        self._reply = reply
+    What the upstream sends is measured, whatever of it reaches the client. Silence counts from `begin` on.
+    """
+
+    def __init__(
+        self, client: HttpReply, *, wire: Wire, model: str, number: int, watch: StallWatch, request_bytes: int = 0
+    ) -> None:
+        self._client = client
+        self._reply: Reply = client
         self._wire = wire
         self._model = model
-        self._number = number
         self._watch = watch
+        self._request_bytes = request_bytes
+        self.number = number
+        self.role: Role = "main"
         self._meter = Meter(wire)
         self._loop = asyncio.get_running_loop()
         self._began_at = self._loop.time()
@@ -35,6 +44,11 @@ class MeteredReply:
         self._is_silent = False
         self._is_finished = False
         self._is_cut = False
+
+    def begin(self, through: Callable[[Reply], Reply] | None = None) -> None:
+        """The upstream is asked now; `through` may put something between this reply and the client."""
+        if through:
+            self._reply = through(self._client)
         self._arm()
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
@@ -67,7 +81,7 @@ class MeteredReply:
     def report(self) -> ModelCall:
         """What is known by now."""
         return ModelCall(
-            number=self._number,
+            number=self.number,
             wire=self._wire.name,
             model=self._model,
             status=self._meter.status,
@@ -76,6 +90,11 @@ class MeteredReply:
             problem=self._noted or self._problem(),
             message=self._meter.message,
             resets_at=self._meter.resets_at,
+            role=self.role,
+            extras=self._meter.extras,
+            whole=self._meter.is_whole,
+            request_bytes=self._request_bytes,
+            answer_bytes=self._meter.bytes_read,
         )
 
     def disarm(self) -> None:
@@ -91,7 +110,7 @@ class MeteredReply:
             return ""
         if self._is_finished and not self._meter.events_read:
             return "garbage"
-        hung_up = self._reply.client_is_gone and not self._is_cut and not self._is_finished
+        hung_up = self._client.client_is_gone and not self._is_cut and not self._is_finished
         return "client hung up" if hung_up else "cut"
 
     def _has_failed(self) -> bool:

@@ -4,20 +4,33 @@ import calendar
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 
-from inspan.gateway.wire import Json
+from inspan.gateway.wire import Json, objects, word
 
 _LEAST_EPOCH_S = 1_000_000_000
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SPAN = re.compile(r"([\d.]+)(ms|s|m|h|d)")
-_DATE_FORMATS = ("%a, %d %b %Y %H:%M:%S GMT", "%Y-%m-%dT%H:%M:%SZ")
+# As in "Please try again in 6.2s." and "Please retry in 34.07s.": where it stands, nothing else says it.
+_SPOKEN = re.compile(r"(?:try again|retry) in ((?:[\d.]+(?:ms|s|m|h|d))+)\b", re.IGNORECASE)
+_HTTP_DATE = "%a, %d %b %Y %H:%M:%S GMT"
+# The windows that providers count apart: the names of what is left in one, and of when it is filled up again.
+_WINDOWS = (
+    *(
+        (f"anthropic-ratelimit-{what}-remaining", f"anthropic-ratelimit-{what}-reset")
+        for what in ("requests", "tokens", "input-tokens", "output-tokens")
+    ),
+    *((f"x-ratelimit-remaining-{what}", f"x-ratelimit-reset-{what}") for what in ("requests", "tokens")),
+)
+_UNIFIED = "anthropic-ratelimit-unified-reset"
+_UNIFIED_STATUS = "anthropic-ratelimit-unified-status"
 
 
 def reset_in_headers(headers: Mapping[str, str], *, now: float) -> float | None:
     """The moment, in seconds since the epoch, that the most exact of the known headers names."""
-    told = (read(headers[name].strip(), now) for name, read in _READERS.items() if name in headers)
-    return next((moment for moment in told if moment is not None), None)
+    told = (read(headers[name].strip(), now) for name, read in _READERS.items() if _counts(name, headers))
+    return next((moment for moment in told if moment is not None), None) or _window_reset(headers, now)
 
 
 def reset_in_error(error: Json, *, now: float) -> float | None:
@@ -25,7 +38,34 @@ def reset_in_error(error: Json, *, now: float) -> float | None:
     at, after_s = error.get("resets_at"), error.get("resets_in_seconds")
     if isinstance(at, int | float):
         return float(at)
-    return now + after_s if isinstance(after_s, int | float) else None
+    if isinstance(after_s, int | float):
+        return now + after_s
+    spans = map(_span_s, (*_retry_delays(error), *_SPOKEN.findall(word(error, "message"))))
+    return next((now + span_s for span_s in spans if span_s is not None), None)
+
+
+def _counts(name: str, headers: Mapping[str, str]) -> bool:
+    """A plan's window says when it ends in every answer; while it still allows calls, it is not what refused one."""
+    allowed = name == _UNIFIED and headers.get(_UNIFIED_STATUS, "").startswith("allowed")
+    return name in headers and not allowed
+
+
+def _window_reset(headers: Mapping[str, str], now: float) -> float | None:
+    """Of the windows with nothing left the one that is filled up last; without any such, the one that is first."""
+    known = [
+        (headers.get(left, ""), _moment_or_pause(headers[reset].strip(), now)) for left, reset in _windows(headers)
+    ]
+    empty = [moment for left, moment in known if moment is not None and left.strip() == "0"]
+    return max(empty, default=None) or min((moment for _, moment in known if moment is not None), default=None)
+
+
+def _windows(headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    return ((left, reset) for left, reset in _WINDOWS if reset in headers)
+
+
+def _retry_delays(error: Json) -> Iterator[str]:
+    """As Google's services say it: `{"@type": "…RetryInfo", "retryDelay": "34s"}` among the details."""
+    return (word(detail, "retryDelay") for detail in objects(error.get("details")))
 
 
 def _moment_or_pause(text: str, now: float) -> float | None:
@@ -43,12 +83,10 @@ def _pause_ms(text: str, now: float) -> float | None:
 
 
 _READERS: dict[str, Callable[[str, float], float | None]] = {
-    "anthropic-ratelimit-unified-reset": _moment_or_pause,
+    _UNIFIED: _moment_or_pause,
     "retry-after-ms": _pause_ms,
     "retry-after": _moment_or_pause,
     "x-ratelimit-reset": _moment_or_pause,
-    "x-ratelimit-reset-requests": _moment_or_pause,
-    "x-ratelimit-reset-tokens": _moment_or_pause,
 }
 
 
@@ -69,9 +107,12 @@ def _span_s(text: str) -> float | None:
 
 
 def _date(text: str) -> float | None:
-    for date_format in _DATE_FORMATS:
-        try:
-            return float(calendar.timegm(time.strptime(text, date_format)))
-        except ValueError:
-            continue
-    return None
+    try:
+        return float(calendar.timegm(time.strptime(text, _HTTP_DATE)))
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment.timestamp() if moment.tzinfo else None

@@ -51,6 +51,7 @@ class ResponsesWire:
             tools=tuple(_tools(declared)),
             newest_text=newest(said, [text for item in latest for text in texts(item.get("output"))]),
             max_output=limit(body, "max_output_tokens"),
+            turns=len(items),
         )
 
     def stream(self, answer: Answer) -> Stream:

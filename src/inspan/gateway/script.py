@@ -7,33 +7,27 @@ from pathlib import Path
 
 import msgspec
 
+from inspan.gateway.arrays import as_array, wants_array
+from inspan.gateway.failures import failure_words
 from inspan.gateway.scenario import ALWAYS, Call, Fail, Scenario
 from inspan.gateway.tools import Step, answering, pick
 from inspan.gateway.upstream import Ask, Purpose, Reply, Request
-from inspan.gateway.wire import Answer, Stream, ToolUse, Wire
+from inspan.gateway.wire import Answer, Json, Stream, ToolUse, Wire
 from inspan.gateway.wires import BY_NAME
 from inspan.protocol.usage import Usage
 
 DEFAULT_USAGE = Usage(input=100, output=7, cache_read=20, cache_write=10, reasoning=3)
 
 _SHOWN_LENGTH = 200
-_FAILURES = {
-    400: "The request was not valid.",
-    401: "Invalid API key.",
-    403: "This key may not do that.",
-    404: "The model does not exist or you do not have access to it.",
-    413: "The request is too large.",
-    429: "Rate limit reached.",
-    500: "Internal server error.",
-    503: "The service is not available.",
-    529: "Overloaded.",
-}
 _JSON = {"content-type": "application/json"}
 _EVENTS = {"content-type": "text/event-stream", "cache-control": "no-cache"}
-_SIDE_ANSWERS: dict[Purpose, bytes] = {
-    "count tokens": msgspec.json.encode({"input_tokens": DEFAULT_USAGE.input}),
-    "list models": msgspec.json.encode({"object": "list", "data": [], "has_more": False}),
-    "other": b"{}",
+_SIDE_ANSWERS: dict[Purpose, Json] = {
+    "count tokens": {"input_tokens": DEFAULT_USAGE.input},
+    "list models": {"object": "list", "data": [], "has_more": False},
+}
+_OTHER_SIDE_ANSWERS: dict[tuple[str, Purpose], Json] = {
+    ("gemini", "count tokens"): {"totalTokens": DEFAULT_USAGE.input},
+    ("gemini", "list models"): {"models": []},
 }
 
 
@@ -60,7 +54,7 @@ class ScriptUpstream:
     async def answer(self, request: Request, reply: Reply) -> None:
         wire = BY_NAME[request.wire]
         if request.ask is None:
-            return await _send(reply, 200, _SIDE_ANSWERS[request.purpose])
+            return await _send(reply, 200, _side_answer(request))
         step = self._aside(request) or self._next_step()
         if step is None:
             return await self._refuse(wire, reply, f"A request came after the last call: {self._shown(request.ask)}.")
@@ -69,7 +63,7 @@ class ScriptUpstream:
         objection = self._objection(call, request, request.ask, tool=tool)
         if objection:
             return await self._refuse(wire, reply, f"Call {number} {objection}.")
-        return await _play(call, wire, request.ask, reply, tool=tool)
+        return await _play(call, wire, request, reply, _answer(call, request.ask, tool))
 
     def _aside(self, request: Request) -> tuple[int, Call] | None:
         """The answer to a request that holds the text which an answer out of order waits for."""
@@ -131,31 +125,42 @@ def _wanted(call: Call) -> Step | None:
     return call.run if call.run is not None else call.write or call.edit or call.use
 
 
-async def _play(call: Call, wire: Wire, ask: Ask, reply: Reply, *, tool: ToolUse | None) -> None:
+def _side_answer(request: Request) -> bytes:
+    place = request.wire, request.purpose
+    return msgspec.json.encode(_OTHER_SIDE_ANSWERS.get(place) or _SIDE_ANSWERS.get(request.purpose, {}))
+
+
+async def _play(call: Call, wire: Wire, request: Request, reply: Reply, answer: Answer) -> None:
     if call.stall == "before-headers":
         await _stall(call, reply)
     if call.fail is not None:
         return await _fail(call.fail, wire, reply)
+    headers, pieces = _written(answer, wire, request)
     if call.garbage is not None:
-        return await _send(reply, 200, call.garbage.encode(), headers=_EVENTS if ask.stream else _JSON)
-    return await _say(call, wire, _answer(call, ask, tool), reply, stream=ask.stream)
+        return await _send(reply, 200, call.garbage.encode(), headers=headers)
+    return await _say(call, headers, pieces, reply)
 
 
 async def _fail(fail: Fail, wire: Wire, reply: Reply) -> None:
     body = fail.body
     if body is None:
-        written = wire.error(
-            fail.status, fail.message or _FAILURES.get(fail.status, f"Error {fail.status}."), kind=fail.type
-        )
+        written = wire.error(fail.status, fail.message or failure_words(fail.status), kind=fail.type)
     else:
         written = body.encode() if isinstance(body, str) else msgspec.json.encode(body)
     await _send(reply, fail.status, written, headers={**_JSON, **fail.headers})
 
 
-async def _say(call: Call, wire: Wire, answer: Answer, reply: Reply, *, stream: bool) -> None:
-    pieces = wire.stream(answer) if stream else _halves(wire.body(answer))
-    length = sum(len(piece) for piece in (*pieces.head, *pieces.tail))
-    await reply.start(200, _EVENTS if stream else {**_JSON, "content-length": str(length)})
+def _written(answer: Answer, wire: Wire, request: Request) -> tuple[Mapping[str, str], Stream]:
+    """The answer in pieces, as the request wants it; a stream has no length."""
+    if request.ask is None or not request.ask.stream:
+        body = wire.body(answer)
+        return {**_JSON, "content-length": str(len(body))}, _halves(body)
+    stream = wire.stream(answer)
+    return (_JSON, as_array(stream)) if wants_array(request) else (_EVENTS, stream)
+
+
+async def _say(call: Call, headers: Mapping[str, str], pieces: Stream, reply: Reply) -> None:
+    await reply.start(200, headers)
     for piece in pieces.head:
         await reply.write(piece)
     if call.cut:

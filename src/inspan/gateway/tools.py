@@ -118,12 +118,12 @@ def _write_fields(step: Write, tool: Tool, offer: Offer) -> ToolUse:
 
 
 def _edit_fields(step: Edit, tool: Tool, offer: Offer) -> ToolUse:
-    changed = {
-        _named(tool, _PATH_FIELDS): offer.absolute(step.path),
-        _named(tool, _OLD_FIELDS): step.old,
-        _named(tool, _NEW_FIELDS): step.new,
-    }
-    return _function(tool, changed)
+    path = {_named(tool, _PATH_FIELDS): offer.absolute(step.path)}
+    if tool.fields.get("edits") == "array":
+        return _function(tool, {**path, "edits": [{"oldText": step.old, "newText": step.new}]})
+    changed = {_named(tool, _OLD_FIELDS): step.old, _named(tool, _NEW_FIELDS): step.new}
+    instructed = {"instruction": "Edit a file"} if "instruction" in tool.fields else {}
+    return _function(tool, {**path, **changed, **instructed})
 
 
 def _patch(step: Write | Edit, offer: Offer) -> str:

@@ -22,7 +22,8 @@ class Tool:
 class Ask:
     """What a model call asks for. `newest_text` is the last user text, or the tool results after it.
 
-    `max_output` is the most tokens that the answer may have, where the request says so.
+    `max_output` is the most tokens that the answer may have, where the request says so; `turns` is how many messages
+    the conversation has.
     """
 
     model: str
@@ -30,6 +31,7 @@ class Ask:
     tools: tuple[Tool, ...]
     newest_text: str
     max_output: int | None = None
+    turns: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

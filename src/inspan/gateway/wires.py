@@ -1,24 +1,31 @@
 """The wires that the gateway speaks. A request is recognised by the end of its path."""
 
+from collections.abc import Mapping
+
 from inspan.gateway.chat import ChatWire
+from inspan.gateway.gemini import GeminiWire
 from inspan.gateway.messages import MessagesWire
 from inspan.gateway.responses import ResponsesWire
 from inspan.gateway.upstream import Purpose
 from inspan.gateway.wire import Wire
 
-WIRES: tuple[Wire, ...] = (MessagesWire(), ResponsesWire(), ChatWire())
+WIRES: tuple[Wire, ...] = (MessagesWire(), ResponsesWire(), ChatWire(), GeminiWire())
 BY_NAME = {wire.name: wire for wire in WIRES}
+_TELLING_HEADERS = (("anthropic-version", "messages"), ("x-api-key", "messages"), ("x-goog-api-key", "gemini"))
+# The status that ends every agent of a wire at once. 401, 413 and 429 are tried again for minutes (research: eight
+# agents), and on the Responses wire so are 402 and 403.
+REFUSAL_STATUS = {"messages": 402, "responses": 400, "chat": 402, "gemini": 402}
 
 
-def recognise(method: str, path: str, *, speaks_messages: bool) -> tuple[Wire, Purpose | None]:
+def recognise(method: str, path: str, *, headers: Mapping[str, str]) -> tuple[Wire, Purpose | None]:
     """The wire of a request and what it wants; None when it is nothing that a provider serves.
 
-    The list of models has the same path on every wire, so there `speaks_messages` decides.
+    The list of models has the same path on every wire, so there the headers decide.
     """
     trimmed = path.rstrip("/")
     for wire in WIRES:
         purpose = wire.purpose(method, trimmed)
         if purpose is not None:
             return wire, purpose
-    likely = BY_NAME["messages" if speaks_messages else "responses"]
+    likely = next((BY_NAME[name] for header, name in _TELLING_HEADERS if header in headers), BY_NAME["responses"])
     return likely, "list models" if method == "GET" and trimmed.endswith("/models") else None

@@ -1,6 +1,7 @@
 """What may be spent, and how it is written: `2usd`, `200ktok`, `50calls`, `30min`, `3restarts`, `20usd/day`."""
 
 import re
+from collections.abc import Iterable
 from typing import Literal, get_args
 
 import msgspec
@@ -26,6 +27,8 @@ _UNITS: dict[str, tuple[str, float]] = {
     "restarts": ("restarts", 1),
 }
 UNITS = tuple(_UNITS)
+_MOST = 1e12
+BUDGET_HINT = "For example 2usd, 200ktok, 50calls, 30min, 3restarts, task=5usd or project=20usd/day."
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -58,12 +61,28 @@ def parse_budget(text: str) -> Budget:
     return msgspec.convert({**limits, "per": periods.pop()}, Budget)
 
 
+def budgets_of(texts: Iterable[str]) -> "dict[Node, Budget]":
+    """Reads `2usd`, which is the run's, and `project=20usd/day`; raises `ValueError` with what is wrong."""
+    written: dict[Node, str] = {}
+    for text in texts:
+        name, _, limits = text.rpartition("=")
+        node = name.strip() or "run"
+        if node not in NODES:
+            raise ValueError(f"names {node!r}, which is none of {', '.join(NODES)}.")
+        written[node] = f"{written[node]},{limits}" if node in written else limits
+    return {node: parse_budget(limits) for node, limits in written.items()}
+
+
 def spelled_budget(budget: Budget) -> str:
     """The budget as it is written, in its smallest units."""
     per = f"/{budget.per}" if budget.per else ""
     units = {"usd": "usd", "tokens": "tok", "calls": "calls", "seconds": "s", "restarts": "restarts"}
     given = {unit: getattr(budget, field) for field, unit in units.items()}
-    return ",".join(f"{number:g}{unit}{per}" for unit, number in given.items() if number is not None)
+    return ",".join(f"{_spelled(number)}{unit}{per}" for unit, number in given.items() if number is not None)
+
+
+def _spelled(number: float) -> str:
+    return f"{number:.9f}".rstrip("0").rstrip(".")
 
 
 def _limit(text: str) -> tuple[str, float | int, str]:
@@ -76,11 +95,14 @@ def _limit(text: str) -> tuple[str, float | int, str]:
     if per not in get_args(Period):
         raise ValueError(f"is per {match['per']!r}, which is neither day nor month.")
     field, size = _UNITS[unit]
-    number = float(match["number"]) * size
-    if not 0 < number < 1e15:
+    # Rounded to billionths, the smallest part of a dollar that is counted: 1.005mtok must not miss by a bit.
+    number = round(float(match["number"]) * size, 9 if size <= 1 else 3)
+    if number <= 0:
         raise ValueError("is no budget: it must be more than 0.")
+    if number > _MOST:
+        raise ValueError(f"is no budget: it must not be more than {_MOST:.0e}.")
     if field in ("usd", "seconds"):
-        return field, round(number, 9), per
+        return field, number, per
     if number != int(number):
         raise ValueError(f"is no whole number of {field}.")
     return field, int(number), per

@@ -180,7 +180,11 @@ class UsageReported(_Event, frozen=True, kw_only=True, tag="usage_reported"):
 
 
 class ModelCallEnded(_Event, frozen=True, kw_only=True, tag="model_call_ended"):
-    """One call that the agent made to its model, as the gateway saw it."""
+    """One call that the agent made to its model, as the gateway saw it.
+
+    `role` parts its own work from what it asks on the side and from what it sends again; `extras` are numbers beside
+    the tokens that cost money; `cost_usd` is `None` where no price is known.
+    """
 
     call: int
     wire: str
@@ -191,13 +195,36 @@ class ModelCallEnded(_Event, frozen=True, kw_only=True, tag="model_call_ended"):
     problem: str = ""
     message: str = ""
     resets_at: float | None = None
+    role: Literal["main", "side", "retry"] = "main"
+    extras: dict[str, int] = {}
+    cost_usd: float | None = None
+
+
+class BudgetRefused(_Event, frozen=True, kw_only=True, tag="budget_refused"):
+    """A model call was not made, because a budget has no room for it; `node` is the one that said no."""
+
+    node: str
+    message: str
+    call: int = 0
+
+
+class UsageDiffers(_Event, frozen=True, kw_only=True, tag="usage_differs"):
+    """The agent's own count of tokens is not the gateway's, by so many percent in the field that differs most."""
+
+    told: Usage
+    measured: Usage
+    percent: float
 
 
 class RateLimited(_Event, frozen=True, kw_only=True, tag="rate_limited"):
-    """The provider said to wait; `resets_at` is seconds since 1970 where it said until when."""
+    """The provider said to wait; `resets_at` is seconds since 1970 where it said until when.
+
+    `held`: it said so to another run, and this one's calls wait with it.
+    """
 
     message: str = ""
     resets_at: float | None = None
+    held: bool = False
 
 
 class ErrorReported(_Event, frozen=True, kw_only=True, tag="error_reported"):
@@ -221,7 +248,7 @@ class EndingBegan(_Event, frozen=True, kw_only=True, tag="ending_began"):
 
 
 class RunEnded(_Event, frozen=True, kw_only=True, tag="run_ended"):
-    """The last record of every log."""
+    """The last record of every log. `usage` is as the gateway counted, where there was one; `told` as the agent did."""
 
     outcome: Outcome
     reason: Reason
@@ -237,6 +264,7 @@ class RunEnded(_Event, frozen=True, kw_only=True, tag="run_ended"):
     files_changed: list[str] = []
     resets_at: float | None = None
     denied: list[str] = []
+    told: Usage | None = None
 
 
 Event = (
@@ -260,6 +288,8 @@ Event = (
     | McpServerFailed
     | UsageReported
     | ModelCallEnded
+    | BudgetRefused
+    | UsageDiffers
     | RateLimited
     | ErrorReported
     | Unrecognized

@@ -4,13 +4,40 @@ import msgspec
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Seconds, and turns; `None` switches a limit off. `timeout_s` covers the whole run."""
+    """Seconds, and turns; `None` switches a limit off. `timeout_s` covers the whole run.
+
+    `largest_answer` is how many tokens of output a budget sets aside for one model call, where the request allows more
+    or says nothing.
+    """
 
     timeout_s: float | None = 600.0
     start_timeout_s: float | None = 60.0
     idle_timeout_s: float | None = None
     stall_timeout_s: float | None = 120.0
     max_turns: int | None = None
+    largest_answer: int | None = None
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How fast all runs of this user together may ask one provider; `None` is no limit of ours.
+
+    `longest_hold_s` is how long a call waits for a limit that the provider has told another run of; with more to wait,
+    it is refused at once.
+    """
+
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    concurrent_calls: int | None = None
+    longest_hold_s: float = 300.0
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a model costs, in dollars for a million tokens; a cache without a price of its own costs as input does."""
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from .limits import Limits
+from .budget import Budget, Node
+from .limits import Limits, Price, Rates
 
 Mode = Literal["exec", "review", "complete"]
 Profile = Literal["user", "clean"]
@@ -30,6 +31,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     `output_schema` is the JSON Schema that the answer of `complete` must fit. `attachments` are paths of images and
     files. `key_from` says where the API key is (`env:NAME`, `file:PATH`, `cmd:COMMAND`, `keyring:SERVICE/USER`);
     `login` uses the subscription login of the user in its place. `options` are arguments for the agent's own program.
+
+    `model_from` says who answers the model calls: `live` (the provider, through the gateway), `direct` (the provider,
+    without one), `record:FILE`, `replay:FILE` or `script:FILE`; empty is `live` wherever it can be. `base_url` is the
+    provider's address in place of the usual one. `budgets` hold for the whole project, the task and this run; `faults`
+    (`call 3: 529`) spoil model calls on purpose. `rates` and `prices` (by model) are about the provider.
     """
 
     prompt: str
@@ -55,6 +61,12 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     key_from: str = ""
     sandbox: str = ""
     model_from: str = ""
+    base_url: str = ""
+    budgets: dict[Node, Budget] = {}
+    rates: Rates = Rates()
+    prices: dict[str, Price] = {}
+    faults: tuple[str, ...] = ()
+    fault_seed: int = 0
     partial: bool = False
     limits: Limits = Limits()
     env: dict[str, str] = {}

@@ -1,72 +1,107 @@
 """Sum up what runs have used and cost."""
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import click
+import msgspec
 
 from inspan.cli.moments import Moment
 from inspan.cli.output import columns, print_json
+from inspan.engine.pricing import Pricing, Table
 from inspan.engine.spending import list_spendings
-from inspan.folds.costs import BY, By, Sums, groups, summed
+from inspan.folds.costs import BY, By, Part, Sums, groups, summed
 from inspan.protocol.usage import Usage
-from inspan.stores.paths import state_home
+from inspan.stores.paths import cache_home, state_home
 
-_HEADS = ("RUNS", "INPUT", "OUTPUT", "CACHE-READ", "CACHE-WRITE", "REASONING", "COST")
+_HEADS = ("RUNS", "CALLS", "INPUT", "OUTPUT", "CACHE-READ", "CACHE-WRITE", "REASONING", "COST")
 _TOKENS = Usage.__struct_fields__
+_APART = {"retry": "Retries", "side": "Side requests"}
 
 
 @click.command()
 @click.option("--by", type=click.Choice(BY), default="agent", show_default=True, help="What makes a group.")
-@click.option("--since", type=Moment(), default=0.0, help="Only runs started since: 12h, 7d or 2026-11-01 (UTC).")
+@click.option("--since", type=Moment(), default=0.0, help="Only what was spent since: 12h, 7d or 2026-11-01 (UTC).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(by: By, since: float, as_json: bool) -> None:
-    """Sum up what runs have used and cost: ended ones and living ones, tokens and dollars as their agents report them.
+    """Sum up what runs have used and cost: living, ended and deleted ones.
 
-    What an agent did not report is left out of the sums and counted; OUTPUT includes REASONING.
+    Calls through the gateway are counted and priced one by one; of other runs, tokens and dollars are as their agents
+    report them. What nobody could tell is left out of the sums and counted; OUTPUT includes REASONING.
     """
     spendings = list_spendings(state_home(), since=since)
     found, total = groups(spendings, by=by), summed(spendings)
+    table = Pricing(cache_home()).table() if total.whole.calls else None
     if as_json:
-        print_json(by=by, since=since or None, groups=[_described(each) for each in found], total=_described(total))
+        described = [_described(each) for each in found]
+        prices = msgspec.to_builtins(table)
+        print_json(by=by, since=since or None, groups=described, total=_described(total), prices=prices)
         return
     rows = [_cells(each) for each in (*found, *([total] if len(found) > 1 else []))]
-    sys.stdout.write(columns((by.upper(), *_HEADS), rows) + "\n" + "".join(_notes(total)))
+    lines = (columns((by.upper(), *_HEADS), rows), *_notes(total, table))
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
 def _described(sums: Sums) -> dict[str, Any]:
     return {
         "name": sums.name,
-        "runs": sums.runs,
-        **{name: getattr(sums.usage, name) if sums.usage else None for name in _TOKENS},
-        "tokens_not_reported": sums.usage_unknown,
-        "cost_usd": sums.cost_usd,
-        "cost_not_reported": sums.cost_unknown,
-        "scripted_runs": sums.scripted,
-        "scripted_usd": sums.scripted_usd,
+        **_part(sums.whole),
+        "scripted_runs": sums.scripted.runs,
+        "scripted_usd": sums.scripted.cost_usd or 0.0,
+        "sources": {source: _part(part) for source, part in sums.sources.items()},
+        "roles": {role: _part(part) for role, part in sums.roles.items()},
+    }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    return {
+        "runs": part.runs,
+        "calls": part.calls,
+        **{name: getattr(part.usage, name) if part.usage else None for name in _TOKENS},
+        "tokens_not_reported": part.runs_without_usage,
+        "calls_without_tokens": part.calls_without_usage,
+        "cost_usd": part.cost_usd,
+        "cost_not_reported": part.runs_without_cost,
+        "calls_without_cost": part.calls_without_cost,
     }
 
 
 def _cells(sums: Sums) -> tuple[str, ...]:
-    tokens = (str(getattr(sums.usage, name)) if sums.usage else "-" for name in _TOKENS)
-    return (sums.name, str(sums.runs), *tokens, _cost(sums))
+    part = sums.whole
+    tokens = (str(getattr(part.usage, name)) if part.usage else "-" for name in _TOKENS)
+    return (sums.name, str(part.runs), str(part.calls), *tokens, _cost(part))
 
 
-def _cost(sums: Sums) -> str:
-    if sums.cost_usd is None:
+def _cost(part: Part) -> str:
+    if part.cost_usd is None and not part.calls_without_cost:
         return "not reported"
-    missing = f", not reported by {_runs(sums.cost_unknown)}" if sums.cost_unknown else ""
-    return f"${sums.cost_usd:.4f}{missing}"
+    said = [] if part.cost_usd is None else [f"${part.cost_usd:.4f}"]
+    said += [f"unknown for {_count(part.calls_without_cost, 'call')}"] if part.calls_without_cost else []
+    said += [f"not reported by {_count(part.runs_without_cost, 'run')}"] if part.runs_without_cost else []
+    return ", ".join(said)
 
 
-def _notes(total: Sums) -> list[str]:
-    notes: list[str] = []
-    if total.usage_unknown:
-        notes.append(f"Tokens were not reported by {_runs(total.usage_unknown)}.\n")
-    if total.scripted_usd:
-        notes.append(f"A scripted model answered {_runs(total.scripted)}: ${total.scripted_usd:.4f} was never paid.\n")
-    return notes
+def _notes(total: Sums, table: Table | None) -> Iterator[str]:
+    counted, told = total.sources["gateway"], total.sources["agent"]
+    if counted.calls:
+        rest = f"; as its agent reported it: {_count(told.runs, 'run')}" if told.runs else ""
+        yield f"Counted by the gateway: {_count(counted.calls, 'call')} of {_count(counted.runs, 'run')}{rest}."
+    for role, name in _APART.items():
+        part = total.roles[role]
+        if part.calls:
+            tokens = part.usage.total if part.usage else 0
+            yield f"{name}: {_count(part.calls, 'call')}, {tokens} tokens, {_cost(part)}."
+    if told.runs_without_usage:
+        yield f"Tokens were not reported by {_count(told.runs_without_usage, 'run')}."
+    if counted.calls_without_usage:
+        yield f"Tokens were not stated in the answers to {_count(counted.calls_without_usage, 'call')}."
+    scripted = total.scripted
+    if scripted.cost_usd:
+        yield f"A scripted model answered {_count(scripted.runs, 'run')}: ${scripted.cost_usd:.4f} was never paid."
+    if table:
+        yield f"Prices: {table}."
 
 
-def _runs(count: int) -> str:
-    return f"{count} run{'' if count == 1 else 's'}"
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -16,6 +16,7 @@ from inspan.engine.configured import Configured, configured
 from inspan.engine.plan import Prepared, prepare
 from inspan.engine.start import start
 from inspan.errors import BadInput
+from inspan.protocol.budget import BUDGET_HINT, Budget, Node, budgets_of
 from inspan.protocol.task import McpServer, Mode, Profile, Task
 
 _TIMES = ("timeout", "start_timeout", "idle_timeout", "stall_timeout")
@@ -43,6 +44,11 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
     login: bool
     key_from: str
     model_from: str
+    direct: bool
+    base_url: str
+    budget: tuple[str, ...]
+    fault: tuple[str, ...]
+    fault_seed: int
     sandbox: str | None
     profile: Profile | None
     timeout: float | None
@@ -79,7 +85,12 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--attach", multiple=True, metavar="FILE", help="An image or file for the prompt; repeatable.")
 @click.option("--login", is_flag=True, help="Use your subscription login where it lies, and no key.")
 @click.option("--key-from", default="", metavar="WHERE", help="env:NAME, file:PATH, cmd:WORDS or keyring:SERVICE/USER.")
-@click.option("--model-from", default="", metavar="script:FILE", help="Answer the model calls from a scenario file.")
+@click.option("--model-from", default="", metavar="WHERE", help="live, record:FILE, replay:FILE or script:FILE.")
+@click.option("--direct", is_flag=True, help="Straight to the provider: no gateway, no budget, the agent has the key.")
+@click.option("--base-url", default="", metavar="URL", help="The provider's address, in place of the usual one.")
+@click.option("--budget", multiple=True, metavar="[NODE=]LIMIT", help="2usd, 200ktok, task=50calls; repeatable.")
+@click.option("--fault", multiple=True, metavar="'WHICH: WHAT'", help="Spoil model calls: 'call 3: 529'; repeatable.")
+@click.option("--fault-seed", type=int, default=0, help="Which calls a fault of 5% meets.", show_default=True)
 @click.option("--sandbox", help="none or bwrap. [default: none; bwrap where the agent needs it as root]")
 @click.option("--profile", type=click.Choice(["user", "clean"]), help="Whose settings. [default: user; clean under CI]")
 @click.option("--timeout", type=Duration(), help="Longest the whole run may take. [default: 600s]")
@@ -164,7 +175,11 @@ def _task(given: _Given) -> Task:
         attachments=tuple(map(os.path.abspath, given.attach)),
         login=given.login,
         key_from=given.key_from,
-        model_from=_absolute(given.model_from),
+        model_from=_model_from(given),
+        base_url=given.base_url,
+        budgets=_budgets(given.budget),
+        faults=given.fault,
+        fault_seed=given.fault_seed,
         sandbox=given.sandbox or "",
         profile=given.profile or ("clean" if os.environ.get("CI") else "user"),
         project=given.project,
@@ -239,6 +254,20 @@ def _pair(text: str, *, flag: str = "--env", example: str = "LANG=C") -> tuple[s
     if not equals or not name:
         raise BadInput(flag, text, "no NAME=VALUE.", next_step=f"For example {flag} {example}.")
     return name, value
+
+
+def _model_from(given: _Given) -> str:
+    if given.direct and given.model_from:
+        step = "Use --direct or --model-from, not both."
+        raise BadInput("--direct", given.model_from, "a source of the model is given too.", next_step=step)
+    return "direct" if given.direct else _absolute(given.model_from)
+
+
+def _budgets(given: tuple[str, ...]) -> dict[Node, Budget]:
+    try:
+        return budgets_of(given)
+    except ValueError as error:
+        raise BadInput("--budget", ", ".join(given), str(error), next_step=BUDGET_HINT) from error
 
 
 def _absolute(model_from: str) -> str:

@@ -9,6 +9,7 @@ from inspan.cli.console import Console, cut
 from inspan.cli.output import print_json
 from inspan.cli.run_names import RunName
 from inspan.engine.runs import find, settle
+from inspan.reporters.calls import call_lines, described_calls
 from inspan.reporters.text import visible
 from inspan.stores.folder import read_json
 from inspan.stores.paths import state_home
@@ -30,6 +31,7 @@ def command(run: str, as_json: bool) -> None:
             started=msgspec.to_builtins(summary.started),
             ended=msgspec.to_builtins(summary.ended),
             output=summary.answer,
+            calls=described_calls(summary),
         )
         return
     console = Console(sys.stdout)
@@ -37,6 +39,8 @@ def command(run: str, as_json: bool) -> None:
         console.show(summary.started)
     click.echo(f"  prompt: {visible(cut(described['task']['prompt']))}\n  cwd: {described['task']['cwd']}")
     click.echo(f"  session: {summary.session_id or '-'}\n  folder: {folder.path}")
+    for line in call_lines(summary):
+        click.echo(f"  {visible(line)}")
     if summary.answer:
         click.echo(f"\n{visible(cut(summary.answer))}\n")
     if summary.ended:

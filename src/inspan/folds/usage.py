@@ -1,0 +1,96 @@
+"""The model calls of one run, summed by model and by role, and how far the agent's own count is from the gateway's."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from inspan.protocol.events import ModelCallEnded
+from inspan.protocol.spending import NANO_PER_USD
+from inspan.protocol.usage import Usage
+
+_ALIKE_PERCENT = 1.0
+
+
+class CallSums(NamedTuple):
+    """Calls together. `usage` and `nano` (billionths of a dollar) leave out the calls that are counted beside them."""
+
+    calls: int = 0
+    usage: Usage | None = None
+    without_usage: int = 0
+    nano: int | None = None
+    without_cost: int = 0
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What the calls cost for which that is known; `None` where it is known for none."""
+        return None if self.nano is None else self.nano / NANO_PER_USD
+
+    def __or__(self, other: "CallSums") -> "CallSums":
+        """Both together."""
+        usages = [each.usage for each in (self, other) if each.usage is not None]
+        costs = [each.nano for each in (self, other) if each.nano is not None]
+        return CallSums(
+            calls=self.calls + other.calls,
+            usage=sum(usages, Usage()) if usages else None,
+            without_usage=self.without_usage + other.without_usage,
+            nano=sum(costs) if costs else None,
+            without_cost=self.without_cost + other.without_cost,
+        )
+
+
+class Kind(NamedTuple):
+    """What tells the calls of a run apart."""
+
+    model: str
+    role: str
+
+
+def one_call(event: ModelCallEnded) -> CallSums:
+    """A call as sums of one; where it is known to cost nothing, such as an error, no tokens are missing."""
+    nano = None if event.cost_usd is None else round(event.cost_usd * NANO_PER_USD)
+    return CallSums(
+        calls=1,
+        usage=event.usage,
+        without_usage=int(event.usage is None and nano != 0),
+        nano=nano,
+        without_cost=int(nano is None),
+    )
+
+
+def by_model(calls: Mapping[Kind, CallSums]) -> dict[str, CallSums]:
+    """The sums of each model, in the order in which they were first asked."""
+    return _grouped(calls, lambda kind: kind.model)
+
+
+def by_role(calls: Mapping[Kind, CallSums]) -> dict[str, CallSums]:
+    """The sums of each role, in the order in which they first came up."""
+    return _grouped(calls, lambda kind: kind.role)
+
+
+def all_calls(calls: Mapping[Kind, CallSums]) -> CallSums:
+    """The sums of all."""
+    return _grouped(calls, lambda _: "").get("", CallSums())
+
+
+def differs(told: Usage, measured: Usage) -> float | None:
+    """By how many percent of what was measured the agent's count is off, in the field where it is worst.
+
+    None up to one percent. Reasoning is a part of the output that not every agent tells: one that tells none of it is
+    taken to be silent about it.
+    """
+    fields = [name for name in Usage.__struct_fields__ if name != "reasoning" or told.reasoning]
+    worst = max(_percent(getattr(told, name), getattr(measured, name)) for name in fields)
+    return worst if worst > _ALIKE_PERCENT else None
+
+
+def _grouped(calls: Mapping[Kind, CallSums], name_of: Callable[[Kind], str]) -> dict[str, CallSums]:
+    found: dict[str, CallSums] = {}
+    for kind, sums in calls.items():
+        name = name_of(kind)
+        found[name] = found.get(name, CallSums()) | sums
+    return found
+
+
+def _percent(told: int, measured: int) -> float:
+    if told == measured:
+        return 0.0
+    return 100.0 * abs(told - measured) / measured if measured else 100.0

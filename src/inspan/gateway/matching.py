@@ -1,0 +1,122 @@
+"""What a request is compared by, and the first difference between two that should be the same."""
+
+import hashlib
+from base64 import b32encode
+from collections.abc import Callable
+from typing import NamedTuple
+
+from inspan.gateway.cassette import Asked, Part
+from inspan.gateway.newest import newest_of
+from inspan.gateway.places import Places
+from inspan.gateway.rules import normalised
+from inspan.gateway.upstream import Request
+
+Key = tuple[str, str, str, bool, tuple[Part, ...]]
+
+# Of a longer text, the beginning and the end are compared, and of what is between them a fingerprint.
+LONGEST_TEXT = 20_000
+_READ_CHARACTERS = 1_000_000
+_LONGEST_MEDIA = 200
+_SHOWN_BEFORE = 30
+_SHOWN_AFTER = 60
+
+
+class Matching(NamedTuple):
+    """How the texts of a run are made comparable."""
+
+    redact: Callable[[str], str]
+    places: Places
+
+    def asked(self, request: Request, *, number: int) -> Asked:
+        """What a request is compared by; for anything but a call to the model, that is its purpose."""
+        if request.ask is None:
+            return Asked(call=number, wire=request.wire, purpose=request.purpose)
+        newest = newest_of(request.plain)
+        results = [self._part(part) for result in newest.results for part in result.parts]
+        messages = [_filled([self._part(part) for part in parts]) for parts in newest.messages]
+        said = [parts for parts in messages if parts]
+        # Without results, only the last message is new: those before it are preamble.
+        kept = results + [part for parts in (said if newest.results else said[-1:]) for part in parts]
+        return Asked(
+            call=number,
+            wire=request.wire,
+            purpose=request.purpose,
+            model=self.redact(request.ask.model),
+            stream=request.ask.stream,
+            asks=tuple(_filled(kept)),
+            answers_to=tuple(self.redact(result.id) for result in newest.results if result.id),
+        )
+
+    def refreshed(self, recorded: Asked) -> tuple[Part, ...]:
+        """The parts of a recorded request, as this run would write them."""
+        return tuple(self._part(Part(kind=part.kind, text=self.places.show(part.text))) for part in recorded.asks)
+
+    def _part(self, part: Part) -> Part:
+        if part.kind == "media" and len(part.text) > _LONGEST_MEDIA:
+            return Part(kind="media", text=f"{len(part.text)} characters, {_fingerprint(part.text)}")
+        hidden = self.places.hide(self.redact(part.text))
+        text = normalised(_shortened(hidden, _READ_CHARACTERS), is_result=part.kind == "result")
+        return Part(kind=part.kind, text=_shortened(text, LONGEST_TEXT))
+
+
+def key_of(asked: Asked, parts: tuple[Part, ...]) -> Key:
+    """Requests with the same key are alike."""
+    return asked.wire, asked.purpose, asked.model, asked.stream, parts
+
+
+def difference(recorded: Key, came: Key) -> str:
+    """The first difference, in words; empty when there is none."""
+    for name, one, other in zip(("wire", "purpose", "model", "stream"), recorded, came, strict=False):
+        if one != other:
+            return f"{name} was {one!r} and is now {other!r}"
+    old, new = recorded[4], came[4]
+    for place, (one, other) in enumerate(zip(old, new, strict=False), start=1):
+        if one != other:
+            return _part_difference(one, other, place)
+    if len(old) != len(new):
+        more, side = (old, "is missing now") if len(old) > len(new) else (new, "is new")
+        extra = more[min(len(old), len(new))]
+        return f"part {min(len(old), len(new)) + 1}, {_named(extra)}, {side}: {_excerpt(extra.text, 0)}"
+    return ""
+
+
+def shown(key: Key) -> str:
+    """A request in a few words: how its newest part begins."""
+    parts = key[4]
+    return f"{_named(parts[0])} {_excerpt(parts[0].text, 0)}" if parts else "no text"
+
+
+def _part_difference(one: Part, other: Part, place: int) -> str:
+    if one.kind != other.kind:
+        return f"part {place} was {_named(one)} and is now {_named(other)}: {_excerpt(other.text, 0)}"
+    at = next((n for n, (a, b) in enumerate(zip(one.text, other.text, strict=False)) if a != b), None)
+    at = min(len(one.text), len(other.text)) if at is None else at
+    return f"part {place}, {_named(one)}, was {_excerpt(one.text, at)} and is now {_excerpt(other.text, at)}"
+
+
+def _named(part: Part) -> str:
+    return {"text": "the text", "result": "the result of a tool", "media": "an attachment"}[part.kind]
+
+
+def _excerpt(text: str, at: int) -> str:
+    start, end = max(0, at - _SHOWN_BEFORE), at + _SHOWN_AFTER
+    return repr(f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}")
+
+
+def _filled(parts: list[Part]) -> list[Part]:
+    return [part for part in parts if part.text]
+
+
+def _shortened(text: str, longest: int) -> str:
+    """A text that is too long, without its middle; what is short enough is given back as it is."""
+    if len(text) <= longest:
+        return text
+    kept = (longest - 100) // 2
+    middle = text[kept:-kept]
+    return f"{text[:kept]}\n… {len(middle)} characters, {_fingerprint(middle)} …\n{text[-kept:]}"
+
+
+def _fingerprint(text: str) -> str:
+    """Letters that stand for a text; in a spelling that no rule takes for an id."""
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return "fingerprint " + b32encode(digest[:15]).decode().lower()

@@ -1,0 +1,185 @@
+"""Recording: an upstream that answers as another one does, and keeps each call in a cassette."""
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from inspan.gateway import cassette_file
+from inspan.gateway.cassette import Ended, Ending, Exchange, Piece, Started
+from inspan.gateway.encodings import Decoder
+from inspan.gateway.matching import Matching
+from inspan.gateway.pieces import pieces_of
+from inspan.gateway.places import Places
+from inspan.gateway.scrubbing import scrubbed
+from inspan.gateway.upstream import Reply, Request, Upstream
+from inspan.gateway.wires import BY_NAME
+
+LONGEST_ANSWER_BYTES = 64 * 1024 * 1024
+_KEPT_HEADERS = ("content-type", "retry-after", "retry-after-ms", "x-should-retry")
+# Events that may stand after the last one that matters.
+_TRAILING = 3
+
+
+class RecordUpstream:
+    """Answers as `upstream` does and appends each call, once it is over, to a new file; to be closed.
+
+    Raises `BadInput` for a path that cannot be recorded to. `about` is what the first line says beside the version. A
+    file that cannot be written to any more ends the recording, never a call: `problem` then says so.
+    """
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        *,
+        file: str | os.PathLike[str],
+        redact: Callable[[str], str],
+        places: Mapping[str, str],
+        about: Mapping[str, str],
+    ) -> None:
+        self._upstream = upstream
+        self._file = cassette_file.open_recording(file)
+        self._redact = redact
+        self._places = Places(places)
+        self._matching = Matching(redact=redact, places=self._places)
+        self._asked = 0
+        self._kept = 0
+        self._is_closed = False
+        self.problem = ""
+        self._append(cassette_file.header({key: self._redact(value) for key, value in about.items()}))
+
+    async def answer(self, request: Request, reply: Reply) -> None:
+        self._asked += 1
+        number, tape = self._asked, _Tape(reply)
+        try:
+            await self._upstream.answer(request, tape)
+        except Exception as error:
+            tape.broke(error)
+            raise
+        finally:
+            self._keep(request, number, tape)
+
+    def close(self) -> None:
+        """Writes the last line; calls that are still under way are not in the cassette. Idempotent."""
+        if not self._is_closed:
+            self._append(cassette_file.footer(self._kept))
+            self._is_closed = True
+            self._file.close()
+
+    def _keep(self, request: Request, number: int, tape: "_Tape") -> None:
+        if self.problem or self._is_closed:
+            return
+        try:
+            lines = cassette_file.written(self._exchange(request, number, tape))
+        except Exception as error:  # Whatever a provider may send: it ends the recording, never a call.
+            self._give_up(f"the answer to call {number} cannot be kept: {error}")
+        else:
+            self._append(lines)
+            self._kept += 0 if self.problem else 1
+
+    def _exchange(self, request: Request, number: int, tape: "_Tape") -> Exchange:
+        pieces = pieces_of(tape.plain(), is_stream=tape.is_stream)
+        end = tape.ending or ("whole" if _is_over(request, pieces) else "left")
+        return Exchange(
+            asked=self._matching.asked(request, number=number),
+            started=Started(status=tape.status, headers=self._headers(tape.headers)),
+            pieces=tuple(scrubbed(pieces, redact=self._redact, places=self._places)),
+            ended=Ended(end=end, call=number, note=self._places.hide(self._redact(tape.noted))),
+        )
+
+    def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Those that an agent may act upon."""
+        return {
+            name: self._redact(value)
+            for name, value in headers.items()
+            if (name in _KEPT_HEADERS or "ratelimit" in name) and value and value.isascii() and value.isprintable()
+        }
+
+    def _append(self, lines: bytes) -> None:
+        """All of the lines or none; the first failure is the last attempt."""
+        if self.problem:
+            return
+        before = os.fstat(self._file.fileno()).st_size
+        try:
+            left = memoryview(lines)
+            while left:
+                left = left[self._file.write(left) or 0 :]
+        except OSError as error:
+            self._give_up(error.strerror or str(error))
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file.fileno(), before)
+
+    def _give_up(self, reason: str) -> None:
+        self.problem = f"The recording stopped after {self._kept} calls: {reason}. The cassette is not finished."
+
+
+class _Tape:
+    """A reply that keeps what is sent through it."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+        self._pieces: list[bytes] = []
+        self._length = 0
+        self.status: int | None = None
+        self.headers: Mapping[str, str] = {}
+        self.noted = ""
+        self.ending: Ending | None = None
+
+    @property
+    def is_stream(self) -> bool:
+        return "text/event-stream" in self.headers.get("content-type", "")
+
+    @property
+    def _is_too_long(self) -> bool:
+        return self._length > LONGEST_ANSWER_BYTES
+
+    def plain(self) -> bytes:
+        """The answer without its content encoding, as far as it came; raises `ValueError` for one that is not read."""
+        if self._is_too_long:
+            raise ValueError(f"it has more than {LONGEST_ANSWER_BYTES} bytes")
+        return Decoder(self.headers.get("content-encoding", "")).feed(b"".join(self._pieces))
+
+    async def start(self, status: int, headers: Mapping[str, str]) -> None:
+        self.status = status
+        self.headers = {name.lower(): value.strip() for name, value in headers.items()}
+        await self._reply.start(status, headers)
+
+    async def write(self, data: bytes) -> None:
+        self._length += len(data)
+        if self._is_too_long:
+            self._pieces.clear()
+        else:
+            self._pieces.append(data)
+        await self._reply.write(data)
+
+    async def finish(self) -> None:
+        self.ending = "whole"
+        await self._reply.finish()
+
+    def cut(self) -> None:
+        self.ending = "cut"
+        self._reply.cut()
+
+    def note(self, problem: str) -> None:
+        # A stall that ends is none.
+        self.ending = "stalled" if problem == "stalled" else None
+        self.noted = "" if problem == "stalled" else problem
+        self._reply.note(problem)
+
+    def broke(self, error: Exception) -> None:
+        """The upstream failed in a way that it did not foresee."""
+        if self.ending is None and not isinstance(error, ConnectionError):
+            self.ending = "cut"
+
+
+def _is_over(request: Request, pieces: list[Piece]) -> bool:
+    """Whether the answer came to its end as its wire sees it: agents hang up on the last event."""
+    return any(_is_final(request, piece) for piece in pieces[-_TRAILING:])
+
+
+def _is_final(request: Request, piece: Piece) -> bool:
+    if isinstance(piece.data, msgspec.Raw):
+        value = msgspec.json.decode(piece.data)
+        return isinstance(value, dict) and BY_NAME[request.wire].read(value).final  # pyright: ignore[reportUnknownArgumentType] (JSON)
+    return isinstance(piece.text, str) and "data: [DONE]" in piece.text

@@ -1,0 +1,222 @@
+"""What changes from run to run in the texts of a request, as a table of rules: each has a name and an example.
+
+Texts that differ only in what a rule replaces are alike. What a person wrote is compared more strictly than what a tool
+printed: rules for `results` leave a prompt as it is.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_LONG_MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+_DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
+_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp][Mm])?"
+_ZONE = r"(?: ?(?:Z|UTC|GMT|[A-Z]{3,4}|[+-]\d{2}:?\d{2}))"
+_UNIT = r"(?:ns|µs|us|ms|s|secs?|seconds?|mins?|minutes?|h|hours?)"
+# Quotes of JSON inside JSON have backslashes before them.
+_Q = r'\\*"?'
+_BLOCKS = (
+    "system-reminder",
+    "environment_context",
+    "user_instructions",
+    "INSTRUCTIONS",
+    "permissions instructions",
+    "skills_instructions",
+    "apps_instructions",
+    "plugins_instructions",
+    "collaboration_mode",
+    "multi_agent_mode",
+    "multi_agent_role",
+    "model_switch",
+    "personality_spec",
+    "session_context",
+    "local-command-caveat",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """`pattern` becomes `becomes`; `example` is such a text, and `shown` what is left of it."""
+
+    name: str
+    what: str
+    pattern: str
+    becomes: str
+    example: str
+    shown: str
+    results_only: bool = False
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name="preamble",
+        what="blocks that agents put before or behind a text: " + ", ".join(f"`<{name}>`" for name in _BLOCKS),
+        pattern=r"(?s)(?:# AGENTS\.md instructions[^\n<]*\s*)?"
+        rf"<(?P<block>{'|'.join(_BLOCKS)})>.*?</(?P=block)>\s*",
+        becomes="\n",
+        example="<system-reminder>Today is Sunday.</system-reminder>do it",
+        shown="do it",
+    ),
+    Rule(
+        name="newline",
+        what="a newline, a return or a tab as JSON inside a text spells it",
+        pattern=r"\\+[nrt]",
+        becomes="\n",
+        example=r'{"output":"a\nb"}',
+        shown='{"output":"a\nb"}',
+        results_only=True,
+    ),
+    Rule(
+        name="subagent",
+        what="the id of a subagent, and what it used",
+        pattern=r"(?s)agentId: \w+[^\n]*|<usage>.*?</usage>|(?<=<task-id>)\w+|(?<=<tool-use-id>)\w+",
+        becomes="<id>",
+        example="agentId: a5f0c1d (use SendMessage to continue)",
+        shown="<id>",
+        results_only=True,
+    ),
+    Rule(
+        name="date and time",
+        what="a date with a time, as programs print it",
+        pattern=rf"\b\d{{4}}-\d{{2}}-\d{{2}}[T ]{_CLOCK}{_ZONE}?"
+        rf"|\b{_DAY},? +(?:{_MONTH} +\d{{1,2}}|\d{{1,2}} {_MONTH}),?(?: \d{{4}})?,? +{_CLOCK}{_ZONE}?(?: \d{{4}})?"
+        rf"|\b\d{{1,2}}/\d{{1,2}}/\d{{4}},? {_CLOCK}"
+        rf"|\b{_MONTH} +\d{{1,2}} {_CLOCK}",
+        becomes="<time>",
+        example="Sun Nov 15 14:25:18 UTC 2026",
+        shown="<time>",
+    ),
+    Rule(
+        name="date",
+        what="a date",
+        pattern=r"\b(?:19|20)\d{2}-(?:0\d|1[0-2])-(?:[0-2]\d|3[01])\b"
+        r"|\b(?:19|20)\d{2}/(?:0\d|1[0-2])/(?:[0-2]\d|3[01])\b"
+        rf"|\b(?:{_DAY}\w*, +)?(?:{_LONG_MONTH}|{_MONTH}) +\d{{1,2}},? +(?:19|20)\d{{2}}\b"
+        rf"|\b\d{{1,2}} (?:{_LONG_MONTH}|{_MONTH}),? (?:19|20)\d{{2}}\b",
+        becomes="<date>",
+        example="released on 2026-11-15",
+        shown="released on <date>",
+    ),
+    Rule(
+        name="UUID",
+        what="a UUID",
+        pattern=r"(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b",
+        becomes="<uuid>",
+        example="session 1d741f90-ce82-47e9-805d-4ae4fdb9b54b",
+        shown="session <uuid>",
+    ),
+    Rule(
+        name="tool call",
+        what="an id that a provider gave to a call, a message or an answer",
+        pattern=r"\b(?:toolu|call|msg|resp|rs|fco?|ctco?|req|chatcmpl)[_-](?=[A-Za-z]*\d)[A-Za-z0-9]{12,}\b",
+        becomes="<id>",
+        example="toolu_4c0f714e2a8a5675109ab122",
+        shown="<id>",
+    ),
+    Rule(
+        name="chunk",
+        what="the id of a piece of output",
+        pattern=rf"(?i)\b(chunk[ _]id{_Q}:\s?{_Q})\w+",
+        becomes=r"\1<id>",
+        example="Chunk ID: 8cfe5a",
+        shown="Chunk ID: <id>",
+        results_only=True,
+    ),
+    Rule(
+        name="hexadecimal",
+        what="seven hexadecimal digits or more, both figures and letters among them; an address in memory",
+        pattern=r"\b0x[0-9A-Fa-f]{6,}\b|\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,}\b",
+        becomes="<hex>",
+        example="[main 1f2e3d4] greet",
+        shown="[main <hex>] greet",
+    ),
+    Rule(
+        name="port",
+        what="a port of this machine",
+        pattern=r"(127\.0\.0\.1|localhost|0\.0\.0\.0|\[::1?\]):\d{2,5}\b",
+        becomes=r"\1:<port>",
+        example="http://127.0.0.1:41873/v1",
+        shown="http://127.0.0.1:<port>/v1",
+    ),
+    Rule(
+        name="clock",
+        what="a time of day",
+        pattern=r"\b\d{1,2}:\d{2}:\d{2}(?:[.,]\d+)?\b",
+        becomes="<time>",
+        example="up since 14:25:18",
+        shown="up since <time>",
+        results_only=True,
+    ),
+    Rule(
+        name="duration",
+        what="how long something took",
+        pattern=rf"(?i)\b((?:wall_time|duration|elapsed)\w*{_Q}[:=]\s?{_Q})\d+(?:\.\d+)?(?:e-?\d+)?"
+        rf"|()\b(?:\d+m)?\d+(?:\.\d+)? ?{_UNIT}\b(?!-)",
+        becomes=r"\1<duration>",
+        example="4 passed in 0.12s, Wall time: 0.1611 seconds",
+        shown="4 passed in <duration>, Wall time: <duration>",
+        results_only=True,
+    ),
+    Rule(
+        name="count of tokens",
+        what="how many tokens an output has, which depends on the length of paths",
+        pattern=rf"(?i)\b(original[ _]token[ _]count{_Q}:\s?)\d+|(…)\d+(?= (?:tokens|chars) truncated)",
+        becomes=r"\1\2<count>",
+        example="Original token count: 45",
+        shown="Original token count: <count>",
+        results_only=True,
+    ),
+    Rule(
+        name="process",
+        what="the number of a process, of a session in a terminal, of a task in the background",
+        pattern=r"(?i)\b((?:pid|process|session id|background with id)(?: is)?[:=]? )(?=\w*\d)\w+"
+        r"|(\b(?:tasks|tool-results)/)\w+(?=\.\w+\b)",
+        becomes=r"\1\2<number>",
+        example="Process running with session ID 41873",
+        shown="Process running with session ID <number>",
+        results_only=True,
+    ),
+    Rule(
+        name="temporary name",
+        what="a name that a program made up for a temporary file",
+        pattern=r"\btmp\.[A-Za-z0-9]{6,}\b|\btmp(?=[a-z]*[0-9_])[a-z0-9_]{8}\b",
+        becomes="<temporary>",
+        example="/var/tmp.Xw3kQz81Lm/log",
+        shown="/var/<temporary>/log",
+        results_only=True,
+    ),
+)
+PLACES_ROW = (
+    "folder",
+    "the run's own folders, by name; also as a path with dashes",
+    "`/home/me/project/a.py` → `{{cwd}}/a.py`",
+    "all texts",
+)
+
+
+def normalised(text: str, *, is_result: bool) -> str:
+    """The text with everything replaced that a rule knows; doing it again changes nothing."""
+    for rule, pattern in _compiled():
+        if is_result or not rule.results_only:
+            text = pattern.sub(rule.becomes, text)
+    return text.strip()
+
+
+def rows() -> list[tuple[str, str, str, str]]:
+    """The table for the documents: name, what it replaces, an example, and the texts that it is used on."""
+    listed = [
+        (
+            rule.name,
+            rule.what,
+            f"`{rule.example}` → `{rule.shown}`",
+            "results of tools" if rule.results_only else "all texts",
+        )
+        for rule in RULES
+    ]
+    return [PLACES_ROW, *listed]
+
+
+@cache
+def _compiled() -> tuple[tuple[Rule, re.Pattern[str]], ...]:
+    return tuple((rule, re.compile(rule.pattern)) for rule in RULES)

@@ -1,0 +1,86 @@
+"""The calls of one run in sums, and when two counts of the same tokens differ."""
+
+from typing import Any
+
+import pytest
+
+from inspan.folds.summary import summarize
+from inspan.folds.usage import CallSums, all_calls, by_model, by_role, differs
+from inspan.protocol.events import ModelCallEnded, TurnCompleted, UsageDiffers
+from inspan.protocol.usage import Usage
+
+ONE = Usage(input=10, output=5, cache_read=3, cache_write=2, reasoning=1)
+
+
+def call(number: int, **fields: Any) -> ModelCallEnded:
+    usual: dict[str, Any] = {"model": "large", "status": 200, "usage": ONE, "cost_usd": 0.25}
+    return ModelCallEnded(call=number, wire="chat", **{**usual, **fields})
+
+
+CALLS = [
+    call(1),
+    call(2, model="small", role="side", cost_usd=None),
+    call(3, role="retry", usage=None, cost_usd=None),
+    call(4, cost_usd=0.1),
+    call(5, status=529, usage=None, cost_usd=0.0),
+]
+
+
+def test_calls_are_summed_by_model_and_by_role() -> None:
+    measured = summarize(CALLS).measured
+    assert by_role(measured) == {
+        "main": CallSums(calls=3, usage=ONE + ONE, nano=350_000_000),
+        "side": CallSums(calls=1, usage=ONE, without_cost=1),
+        "retry": CallSums(calls=1, without_usage=1, without_cost=1),
+    }
+    assert by_model(measured) == {
+        "large": CallSums(calls=4, usage=ONE + ONE, without_usage=1, nano=350_000_000, without_cost=1),
+        "small": CallSums(calls=1, usage=ONE, without_cost=1),
+    }
+    whole = all_calls(measured)
+    assert whole == CallSums(calls=5, usage=ONE + ONE + ONE, without_usage=1, nano=350_000_000, without_cost=2)
+    assert whole.cost_usd == 0.35
+
+
+def test_no_calls_cost_an_unknown_amount() -> None:
+    assert (all_calls({}), all_calls({}).cost_usd) == (CallSums(), None)
+
+
+def test_many_small_costs_add_up_exactly() -> None:
+    assert all_calls(summarize(call(number, cost_usd=0.1) for number in range(1000)).measured).cost_usd == 100.0
+
+
+def test_a_runs_cost_is_the_gateways_where_every_call_has_a_price_and_else_the_agents() -> None:
+    told = TurnCompleted(cost_usd=9.0)
+    assert summarize([call(1), call(2), told]).spent_usd == 0.5
+    assert summarize([call(1), call(2, cost_usd=None), told]).spent_usd == 9.0
+    assert summarize([call(1, cost_usd=None)]).spent_usd is None
+    assert summarize([told]).spent_usd == 9.0
+
+
+def test_a_difference_that_was_told_is_kept() -> None:
+    apart = UsageDiffers(told=ONE, measured=ONE + ONE, percent=50.0)
+    assert summarize([apart]).difference == apart
+
+
+@pytest.mark.parametrize(
+    ("told", "measured", "percent"),
+    [
+        (Usage(), Usage(), None),
+        (ONE, ONE, None),
+        (Usage(input=101), Usage(input=100), None),
+        (Usage(input=102), Usage(input=100), 2.0),
+        (Usage(input=98), Usage(input=100), 2.0),
+        (Usage(input=100, output=50), Usage(input=100, output=100), 50.0),
+        (Usage(input=1_000_000, cache_read=5), Usage(input=1_000_000, cache_read=4), 25.0),
+        (Usage(cache_write=1), Usage(), 100.0),
+        (Usage(), Usage(cache_write=1), 100.0),
+        (Usage(output=10), Usage(output=10, reasoning=4), None),
+        (Usage(output=10, reasoning=2), Usage(output=10, reasoning=4), 50.0),
+        (Usage(input=400), Usage(input=100), 300.0),
+    ],
+)
+def test_counts_differ_when_any_kind_is_more_than_a_percent_off(
+    told: Usage, measured: Usage, percent: float | None
+) -> None:
+    assert differs(told, measured) == percent

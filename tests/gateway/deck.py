@@ -1,0 +1,110 @@
+"""Cassettes in tests: a stage with any upstream behind it, and real agents in folders of their own."""
+
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from inspan.gateway import Gateway, ScriptUpstream, Upstream, parse_scenario
+from inspan.gateway.recording import RecordUpstream
+from inspan.gateway.replaying import ReplayUpstream
+
+from .conftest import ARGUMENTS, environment
+from .stage import TOKEN, WAIT_S, Stage
+
+_UNUSED = '[[call]]\nsay = "unused"\n'
+ABOUT = {"inspan": "0.0.0", "agent": "someone"}
+Redact = Callable[[str], str]
+
+
+class Deck(Stage):
+    """A stage whose requests go to an upstream of the test's own."""
+
+    def __init__(self, upstream: Upstream, *, stall_timeout_s: float | None = None) -> None:
+        super().__init__(_UNUSED)
+        self.gateway = Gateway(
+            token=TOKEN,
+            upstream=upstream,
+            on_call=self._calls.put,
+            stall_timeout_s=stall_timeout_s,
+            on_stall=self._stalls.put,
+        )
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        return self
+
+
+class Recorder(Deck):
+    """Records to a file; the recording is finished when the stage closes."""
+
+    def __init__(
+        self, path: Path, upstream: Upstream, *, redact: Redact = str, places: Mapping[str, str] | None = None
+    ) -> None:
+        self.recording = RecordUpstream(upstream, file=path, redact=redact, places=places or {}, about=ABOUT)
+        super().__init__(self.recording)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        self.recording.close()
+
+
+class Player(Deck):
+    """Plays a cassette."""
+
+    def __init__(self, path: Path, *, redact: Redact = str, places: Mapping[str, str] | None = None) -> None:
+        self.replay = ReplayUpstream(path, places=places or {}, redact=redact)
+        super().__init__(self.replay)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """A folder to work in and a HOME, for one run of a real agent."""
+
+    root: Path
+    programs: Mapping[str, Path]
+
+    @property
+    def work(self) -> Path:
+        return self.root / "work"
+
+    @property
+    def home(self) -> Path:
+        return self.root / "home"
+
+    @property
+    def places(self) -> dict[str, str]:
+        return {"cwd": str(self.work), "home": str(self.home)}
+
+    def made(self) -> "Room":
+        self.work.mkdir(parents=True)
+        self.home.mkdir()
+        (self.work / "edited.txt").write_text("the\nquick fox\njumps\n")
+        return self
+
+    def run(self, style: str, port: int, *, prompt: str = "do it", env: Mapping[str, str] | None = None) -> str:
+        """What the agent prints, line by line; it has left by then."""
+        agent = style.partition(" ")[0]
+        argv = [prompt if word == "do it" else word for word in ARGUMENTS[style](port)]
+        done = subprocess.run(
+            [str(self.programs[agent]), *argv],
+            cwd=self.work,
+            env={**environment(self.root, port), **(env or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=WAIT_S * 2,
+            check=False,
+        )
+        return done.stdout
+
+    def files(self) -> dict[str, str]:
+        return {file.name: file.read_text() for file in self.work.glob("*.txt")}
+
+
+def scripted(scenario: str, *, cwd: str = "/") -> ScriptUpstream:
+    return ScriptUpstream(parse_scenario(scenario, name="test"), cwd=cwd)
