@@ -93,6 +93,12 @@ class BadConfig(BadInput):
     code = "bad_config"
 
 
+class BudgetSpent(InspanError):
+    """A budget has nothing left for another run."""
+
+    code = "budget_spent"
+
+
 class BadScenario(BadInput):
     """A scenario file that cannot be played."""
 

@@ -216,6 +216,15 @@ def test_what_a_script_answered_was_never_paid(house: House) -> None:
     assert "A scripted model answered 1 run: $0.2500 was never paid." in notes
 
 
+def test_a_ledger_that_is_none_is_named_with_the_next_step(house: House) -> None:
+    house.state.mkdir(mode=0o700)
+    (house.state / "ledger.db").write_bytes(b"no database at all, " * 300)
+    refusal = refusal_of(house, "cost")
+    assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
+    assert str(house.state / "ledger.db") in refusal.message
+    assert refusal.next
+
+
 def test_tokens_are_summed_and_a_cost_that_nobody_told_is_not_reported(older_runs: House) -> None:
     # The second run failed before its model told any tokens.
     one = reported("scripted", 2, CALL, tokens_not_reported=1)

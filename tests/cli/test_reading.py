@@ -25,10 +25,15 @@ def test_show_tells_of_a_run_that_completed(old_runs: House) -> None:
     run_id = old_runs.inspan("ps", "-aq").stdout.split()[1]
     done = old_runs.inspan("show", run_id)
     assert (done.returncode, done.stderr) == (0, "")
-    first, prompt, cwd, session, folder, _, answer, _, outcome, *_ = done.stdout.splitlines()
+    first, prompt, cwd, session, folder, *calls, _, answer, _, outcome, _, _ = done.stdout.splitlines()
     assert first.startswith(f"▶ scripted {old_runs.events(run_id)[0]['agent_version']} · {run_id} · ")
     assert (prompt, cwd, answer) == ("  prompt: do it", f"  cwd: {old_runs.work}", "hello")
     assert (session, folder) == (f"  session: {run_id}", f"  folder: {old_runs.folder(run_id)}")
+    assert calls == [
+        "  calls: 1 (1 main)",
+        "  scripted: 1 call, 100 in, 20 cache read, 10 cache write, 7 out (3 reasoning), cost unknown",
+        "  cost: unknown to the gateway; not told by the agent",
+    ]
     assert outcome.startswith("✔ completed in ")
 
 
@@ -43,7 +48,9 @@ def test_show_gives_json(old_runs: House) -> None:
         "started": events[0],
         "ended": shown["ended"],
         "output": "hello",
+        "calls": shown["calls"],
     }
+    assert (shown["calls"]["calls"], list(shown["calls"]["models"])) == (1, ["scripted"])
     assert events[-1].items() <= shown["ended"].items()
 
 

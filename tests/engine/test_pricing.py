@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -118,6 +119,29 @@ def test_what_was_asked_once_is_asked_of_nobody_again(
     assert pricing(tmp_path).card(model) == first
     assert asyncio.run(pricing(tmp_path).find(model)) == first
     assert not (tmp_path / "asked").exists()
+
+
+def test_what_is_known_at_once_is_told_without_starting_anything(tmp_path: Path, silent: Callable[[str], None]) -> None:
+    first = pricing(tmp_path).card("gpt-5", answered="nobody-knows-me")
+    silent(f"touch {tmp_path}/asked")
+    assert pricing(tmp_path).known("gpt-5", answered="nobody-knows-me") == first
+    assert pricing(tmp_path).known("gpt-5-mini") is None
+    assert pricing(tmp_path, own=OWN).known("my-model") is not None
+    assert not (tmp_path / "asked").exists()
+
+
+def test_a_cost_is_that_of_the_models_card(shared: Path) -> None:
+    asked = pricing(shared)
+    assert asked.cost("gpt-5", Usage(input=1000, output=10), provider="openai") == 1_250_000 + 100_000
+    assert asked.cost("claude-sonnet-4-5", Usage(input=1), {"searches": 1}) == 3_000 + 10_000_000
+    assert asked.cost("nobody-knows-me", Usage(input=1)) is None
+
+
+def test_threads_that_ask_at_the_same_time_are_told_the_same(tmp_path: Path) -> None:
+    asked = pricing(tmp_path)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(asked.card, ["gpt-5", "nobody-knows-me"] * 4))
+    assert found == [asked.card("gpt-5"), None] * 4
 
 
 def test_another_version_of_the_list_is_asked_anew(tmp_path: Path) -> None:

@@ -31,6 +31,11 @@ class Line:
         self._rest = b""
         self.is_open = True
 
+    @property
+    def port(self) -> int:
+        """Of the other side."""
+        return self._plug.getpeername()[1]
+
     def send(self, data: bytes) -> None:
         self._plug.sendall(data)
 

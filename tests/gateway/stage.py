@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from inspan.gateway import Gateway, ModelCall, Reply, Request, ScriptUpstream, Upstream, parse_scenario
+from inspan.gateway.faults import Faults, parse_fault
 from inspan.gateway.turns import TurnLimit
 
 TOKEN = "run-token-1"
@@ -52,7 +53,13 @@ class Stage:
     """Opens on entering, closes on leaving; every wait in it is bounded."""
 
     def __init__(
-        self, scenario: str, *, cwd: str = "/", stall_timeout_s: float | None = None, most_calls: int | None = None
+        self,
+        scenario: str,
+        *,
+        cwd: str = "/",
+        stall_timeout_s: float | None = None,
+        most_calls: int | None = None,
+        faults: tuple[str, ...] = (),
     ) -> None:
         self.script = ScriptUpstream(parse_scenario(scenario, name="test"), cwd=cwd)
         self.excesses = 0
@@ -66,6 +73,7 @@ class Stage:
             stall_timeout_s=stall_timeout_s,
             on_stall=self._stalls.put,
             controls=[TurnLimit(most=most_calls, on_excess=self._exceed)] if most_calls else [],
+            faults=Faults([parse_fault(text) for text in faults]),
         )
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]

@@ -7,10 +7,15 @@ import sys
 
 import pytest
 
-from .stage import INVALID_REQUEST, PATHS, TOKEN, WAIT_S, WIRES, Stage, ask_body, error_kind, exchange
+from .stage import INVALID_REQUEST, PATHS, TOKEN, WAIT_S, WIRES, Json, Stage, ask_body, error_kind, exchange
 
 SAY = '[[call]]\nsay = "ok"\n'
-ODD_CONTENTS = {"contents": [1, {"parts": [{"text": 2}, {"functionResponse": []}]}], "generationConfig": [3]}
+ODD_BODIES: list[Json] = [
+    {},
+    {"messages": 1, "tools": 2},
+    {"input": [[3]], "messages": [{"content": 4}]},
+    {"contents": [5, {"parts": [{"text": 6}, {"functionResponse": []}]}], "generationConfig": [7]},
+]
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -84,9 +89,7 @@ def test_tokens_are_counted(path: str, count: dict[str, int]) -> None:
         ("/v1beta/models", {"x-api-key": TOKEN}, "models"),
     ],
 )
-def test_models_are_listed_as_the_provider_of_the_request_would(
-    path: str, headers: dict[str, str], field: str
-) -> None:
+def test_models_are_listed_as_the_provider_of_the_request_would(path: str, headers: dict[str, str], field: str) -> None:
     with Stage(SAY) as stage:
         assert stage.send("GET", path, headers=headers).json[field] == []
 
@@ -107,9 +110,9 @@ def test_a_malformed_body_is_refused_in_the_words_of_the_provider(wire: str, bod
     assert error_kind(wire, response.json) == INVALID_REQUEST[wire]
 
 
-@pytest.mark.parametrize("body", [{}, {"messages": 1, "tools": 2}, {"input": [[3]], "messages": [{"content": 4}]}, ODD_CONTENTS])
+@pytest.mark.parametrize("body", ODD_BODIES)
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_body_with_odd_fields_is_still_answered(wire: str, body: dict[str, object]) -> None:
+def test_a_body_with_odd_fields_is_still_answered(wire: str, body: Json) -> None:
     with Stage(SAY) as stage:
         assert stage.send("POST", PATHS[wire], body=body).status == 200
 

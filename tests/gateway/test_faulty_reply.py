@@ -74,7 +74,8 @@ class Provider:
         self.served: queue.Queue[Served] = queue.Queue()
 
     async def handle(self, request: HttpRequest, reply: HttpReply) -> None:
-        faulty = FaultyReply(reply, self._fault, stream=self._stream)
+        problems = [""]
+        faulty = FaultyReply(reply, self._fault, stream=self._stream, on_problem=problems.append)
         told = ""
         self.begun.set()
         try:
@@ -83,7 +84,7 @@ class Provider:
             told = "cancelled"
             raise
         finally:
-            self.served.put(Served(problem=faulty.problem, told=told))
+            self.served.put(Served(problem=problems[-1], told=told))
 
     async def _answer(self, reply: FaultyReply) -> str:
         steps: list[Callable[[], Awaitable[None]]] = [lambda: reply.start(200, self._headers)]

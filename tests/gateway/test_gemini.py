@@ -20,10 +20,35 @@ JSON_VALUES = st.recursive(
     lambda children: st.lists(children, max_size=4) | st.dictionaries(st.text(), children, max_size=4),
 )
 NAMES = st.sampled_from(
-    ["candidates", "content", "parts", "finishReason", "usageMetadata", "promptTokenCount", "thoughtsTokenCount"]
-    + ["candidatesTokenCount", "cachedContentTokenCount", "error", "message", "response", "groundingMetadata"]
-    + ["contents", "request", "role", "functionResponse", "tools", "functionDeclarations", "parameters", "properties"]
-    + ["webSearchQueries", "promptFeedback", "toolUsePromptTokenCount", "generationConfig", "model", "text"]
+    (
+        "candidates",
+        "content",
+        "parts",
+        "finishReason",
+        "usageMetadata",
+        "promptTokenCount",
+        "candidatesTokenCount",
+        "thoughtsTokenCount",
+        "cachedContentTokenCount",
+        "toolUsePromptTokenCount",
+        "groundingMetadata",
+        "webSearchQueries",
+        "promptFeedback",
+        "error",
+        "message",
+        "response",
+        "request",
+        "contents",
+        "role",
+        "model",
+        "text",
+        "functionResponse",
+        "tools",
+        "functionDeclarations",
+        "parameters",
+        "properties",
+        "generationConfig",
+    )
 )
 ODD_BODIES = st.recursive(
     st.none() | st.integers() | st.text(max_size=3) | st.just("model"),
@@ -122,7 +147,7 @@ def test_tokens_are_counted_each_once(usage: Json, counts: dict[str, int]) -> No
 @pytest.mark.parametrize(
     ("event", "final", "message"),
     [
-        ({"candidates": [{"content": {"parts": []}}]}, False, ""),
+        ({"candidates": [{"content": {"role": "model"}}]}, False, ""),
         ({"candidates": [{"finishReason": "MAX_TOKENS"}]}, True, ""),
         ({"promptFeedback": {"blockReason": "SAFETY"}}, True, ""),
         ({"error": {"code": 429, "message": "later"}}, True, "later"),

@@ -122,7 +122,7 @@ def test_a_custom_tool_inside_a_namespace_of_the_input_is_found() -> None:
             "gemini",
             [
                 {"role": "user", "parts": [{"text": "old"}]},
-                {"role": "model", "parts": [{"functionCall": {"name": "x", "args": {}}}]},
+                {"role": "model", "parts": [{"functionCall": {"name": "x"}}]},
                 {
                     "role": "user",
                     "parts": [{"functionResponse": {"name": "x", "response": {"output": ["fresh"]}}}],

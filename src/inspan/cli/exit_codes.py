@@ -3,6 +3,7 @@
 from inspan.errors import (
     AgentUnusable,
     BadInput,
+    BudgetSpent,
     CredentialsMissing,
     InspanError,
     RunNotFound,
@@ -31,6 +32,7 @@ _OF_ERROR: tuple[tuple[type[InspanError], int], ...] = (
     (SessionNotFound, USAGE),
     (AgentUnusable, AGENT),
     (CredentialsMissing, AUTHENTICATION),
+    (BudgetSpent, LIMITED),
 )
 _OF_REASON = {
     "done": 0,

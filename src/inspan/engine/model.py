@@ -1,8 +1,12 @@
 """The run's model endpoint: its gateway, and what the gateway's calls mean for the run."""
 
+import asyncio
 import socket
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from inspan.contracts.driver import Driver
 from inspan.protocol.events import ErrorReported, Event, ModelCallEnded, RateLimited
@@ -18,8 +22,10 @@ if TYPE_CHECKING:
     from inspan.gateway.control import Control
     from inspan.gateway.faults import Faults
 
+    from .money import Money
     from .upstreams import Answering
 
+_TELLING_S = 5.0
 _MESSAGE_CHARACTERS = 2000
 
 
@@ -49,6 +55,9 @@ class ModelEndpoint:
         self._redact = SecretSet.shared(plan.secrets).redact_text
         self._gateway: Gateway | None = None
         self._answering: Answering | None = None
+        self._money: Money | None = None
+        self._telling: set[asyncio.Task[None]] = set()
+        self._opened_at = time.monotonic()
         self.last_call: ModelCallEnded | None = None
 
     @property
@@ -57,9 +66,14 @@ class ModelEndpoint:
         return self._answering.complaint if self._answering else ""
 
     async def open(self) -> None:
+        if self._listener or self._plan.task.budgets:
+            # Start-up time: the agent is running already while these load, and direct runs never need them.
+            from .money import Money
+
+            self._money = Money(self._plan, provider=self._driver.provider, record=self._record, end=self._end)
+            self._money.open()
         if self._listener is None:
             return
-        # Start-up time: the agent is running already while these load, and direct runs never need them.
         from inspan.gateway import Gateway
 
         from .upstreams import Answering
@@ -88,16 +102,21 @@ class ModelEndpoint:
             await self._answering.close()
             if self._answering.problem:
                 self._record([ErrorReported(message=self._answering.problem)])
+        if self._telling:
+            await asyncio.wait(self._telling, timeout=_TELLING_S)
+        if self._money:
+            await self._money.close(time.monotonic() - self._opened_at)
 
     def _controls(self) -> "list[Control]":
-        """What may refuse a call: the limit on turns, where the agent does not keep that limit itself."""
+        """What may refuse a call: the limit on turns, where the agent does not keep that limit itself, and money."""
+        money = self._money.controls() if self._money else []
         most = self._plan.task.limits.max_turns
         if most is None or self._driver.capabilities.max_turns != "no":
-            return []
+            return money
         from inspan.gateway.turns import TurnLimit  # Start-up time: few runs have this limit.
 
         excess = f"the agent wanted to make model call {most + 1}, and {most} are allowed"
-        return [TurnLimit(most=most, on_excess=lambda: self._end("max_turns", excess))]
+        return [TurnLimit(most=most, on_excess=lambda: self._end("max_turns", excess)), *money]
 
     def _faults(self) -> "Faults | None":
         if not self._plan.task.faults:
@@ -107,9 +126,23 @@ class ModelEndpoint:
         return Faults([parse_fault(text) for text in self._plan.task.faults], seed=self._plan.task.fault_seed)
 
     def _call_ended(self, call: "ModelCall") -> None:
+        ended = self.last_call = self._described(call)
+        limited = [RateLimited(message=ended.message, resets_at=call.resets_at)] if call.status == 429 else []
+        if not self._plan.route.reaches_provider:
+            return self._record([ended, *limited])
+        telling = asyncio.get_running_loop().create_task(self._tell_cost(call, ended))
+        self._telling.add(telling)
+        return telling.add_done_callback(self._telling.discard)
+
+    async def _tell_cost(self, call: "ModelCall", ended: ModelCallEnded) -> None:
+        """Tells of a call once its price is known, which takes a moment for a model that was never asked before."""
+        cost_usd = await self._money.cost_of(call) if self._money else None
+        self._record([msgspec.structs.replace(ended, cost_usd=cost_usd)])
+
+    def _described(self, call: "ModelCall") -> ModelCallEnded:
         # Redact, then cut: half a secret is not found any more.
         message = self._redact(call.message)[:_MESSAGE_CHARACTERS]
-        self.last_call = ModelCallEnded(
+        return ModelCallEnded(
             call=call.number,
             wire=call.wire,
             model=call.model,
@@ -122,8 +155,6 @@ class ModelEndpoint:
             role=call.role,
             extras=call.extras,
         )
-        limited = [RateLimited(message=message, resets_at=call.resets_at)] if call.status == 429 else []
-        self._record([self.last_call, *limited])
 
     def _stalled(self, call: "ModelCall") -> None:
         limit_s = self._plan.task.limits.stall_timeout_s or 0.0

@@ -13,7 +13,7 @@ from inspan import __version__
 from inspan.contracts.driver import Driver, Endpoint, Launch, Place
 from inspan.contracts.sandbox import Box
 from inspan.contracts.wording import worded
-from inspan.errors import StateUnusable
+from inspan.errors import BudgetSpent, StateUnusable
 from inspan.protocol.events import RunStarted
 from inspan.protocol.task import Task
 from inspan.protocol.usage import Told
@@ -43,6 +43,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One run, decided to the last argument. It holds secrets: it is passed on in memory and never stored."""
 
     run_id: str
+    created_at: float
     folder: str
     state: str
     task: Task
@@ -131,6 +132,8 @@ def prepare(task: Task, *, env: Mapping[str, str] = os.environ) -> Prepared:
         taken = take(ground.state, task, record=record, run_id=ground.folder.run_id, agent=choice.driver.name)
         listener = _listen() if choice.route.uses_gateway else None
         plan = _plan(choice, ground, taken, env, listener)
+        if task.budgets:
+            _enter(plan)
         correct_told(ground.state, taken, plan.told)
         _describe(plan, ground.folder)
         mark_active(ground.state, ground.folder)
@@ -214,6 +217,7 @@ def _plan(
     )
     return Plan(
         run_id=folder.run_id,
+        created_at=time.time(),
         folder=folder.path,
         state=ground.state,
         task=task,
@@ -386,7 +390,7 @@ def _describe(plan: Plan, folder: RunFolder) -> None:
             {
                 "schema": SCHEMA,
                 "run_id": plan.run_id,
-                "created_at": time.time(),
+                "created_at": plan.created_at,
                 "agent": plan.agent,
                 "project": plan.project,
                 "argv": plan.argv,
@@ -397,6 +401,21 @@ def _describe(plan: Plan, folder: RunFolder) -> None:
             }
         ),
     )
+
+
+def _enter(plan: Plan) -> None:
+    """Opens the run's account; raises `BudgetSpent` where a budget has nothing left."""
+    from inspan.stores.ledger import Ledger  # Start-up time: few runs have a budget.
+
+    from .money import spender
+
+    ledger = Ledger(plan.state)
+    try:
+        denial = ledger.open_run(spender(plan, started_at=plan.created_at), plan.task.budgets)
+    finally:
+        ledger.close()
+    if denial:
+        raise BudgetSpent(denial.sentence, next_step="Raise the budget; `inspan budget` shows what was spent.")
 
 
 def _erase(state: str, folder: RunFolder, session: str) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from inspan.folds.prices import Card, own_card
+from inspan.folds.prices import Card, cost, own_card
+from inspan.protocol.usage import Usage
 from inspan.protocol.wire import UNREADABLE
 
 from .price_list import Age, Answer, Ask, ask_list, ask_list_meanwhile, list_version
@@ -44,7 +45,7 @@ class Pricing:
     """Gives the card of a model; None is an unknown price. Nothing is asked twice, not even by another process.
 
     `cache` is inspan's cache folder and `own` holds prices of the user's, by the model's name, in dollars for a million
-    tokens. The methods are for one thread.
+    tokens. Threads that ask at the same time may both start a process, and are told the same.
     """
 
     def __init__(
@@ -85,6 +86,19 @@ class Pricing:
                 self._learn([ask], await ask_list_meanwhile([ask], now=self._clock()))
         return self._known(model, provider, answered)
 
+    def known(self, model: str, provider: str | None = None, *, answered: str = "") -> Card | None:
+        """The same as far as it can be told at once: nothing is started."""
+        for _ in self._unknown(model, provider, answered):
+            pass
+        return self._known(model, provider, answered)
+
+    def cost(
+        self, model: str, usage: Usage, extras: Mapping[str, int] | None = None, *, provider: str | None = None
+    ) -> int | None:
+        """What this much of a model costs in billionths of a dollar; None where a price is unknown."""
+        card = self.card(model, provider)
+        return cost(card, usage, extras) if card else None
+
     def table(self) -> Table | None:
         """The list and its age; None where there is no list."""
         if not self._version:
@@ -120,14 +134,15 @@ class Pricing:
         return next((self._own[each] for each in spellings if each in self._own), None)
 
     def _remembers(self, ask: Ask) -> bool:
+        """Whether the answer is known, from here or from a file, and still holds."""
         if ask not in self._cards:
             kept = _read(self._file(ask), _Remembered)
             if kept is None or kept.ask != ask:
                 return False
             self._cards[ask] = kept.card
-        card = self._cards[ask]
+        card = self._cards.get(ask)
         if card and not _holds(card, self._clock()):
-            del self._cards[ask]
+            self._cards.pop(ask, None)
             return False
         return True
 

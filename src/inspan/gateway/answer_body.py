@@ -10,15 +10,18 @@ _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\x00-\x08\x0a-\x1f\x7
 
 
 class Body(Protocol):
-    """Fed with bytes as they arrive, gives those that belong to the body. `surplus`: there came more than belongs."""
+    """Fed with bytes as they arrive, gives those that belong to the body.
+
+    `surplus`: there came more than belongs to it. `problem`: its framing broke, in words that follow "its answer";
+    what came before that is still given.
+    """
 
     is_done: bool
     surplus: bool
+    problem: str
     ends_with_connection: bool
 
-    def take(self, data: bytes) -> bytes:
-        """Raises `NotHttp` when the framing is broken."""
-        ...
+    def take(self, data: bytes) -> bytes: ...
 
 
 def body_of(head: Head, *, method: str) -> Body:
@@ -38,6 +41,7 @@ class Counted:
     """A body whose length is known."""
 
     ends_with_connection = False
+    problem = ""
 
     def __init__(self, length: int) -> None:
         self._left = length
@@ -56,6 +60,7 @@ class UntilClose:
     """A body that goes on as long as the connection does."""
 
     ends_with_connection = True
+    problem = ""
 
     def __init__(self) -> None:
         self.is_done = False
@@ -73,6 +78,7 @@ class Chunked:
     def __init__(self) -> None:
         self.is_done = False
         self.surplus = False
+        self.problem = ""
         self._rest = b""  # The beginning of a line whose end has not come.
         self._left = 0  # What the chunk still has, with the line end behind it.
         self._in_trailers = False
@@ -83,7 +89,7 @@ class Chunked:
             data, self._rest = self._rest + data, b""
         found: list[bytes] = []
         at = 0
-        while at < len(data) and not self.is_done:
+        while at < len(data) and not self.is_done and not self.problem:
             at = self._take_chunk(data, at, found) if self._left else self._take_line(data, at)
         self.surplus = at < len(data)
         return found[0] if len(found) == 1 else b"".join(found)
@@ -94,17 +100,21 @@ class Chunked:
         if inner > 0:
             found.append(data[at : at + inner])
             self._left -= inner
-            return at + inner
-        expected = b"\r\n"[2 - self._left : 3 - self._left]
-        if data[at : at + 1] != expected:
-            raise NotHttp("has a chunk that is longer than it says")
-        self._left -= 1
-        return at + 1
+            at += inner
+        if self._left > 2:
+            return at
+        end = data[at : at + self._left]
+        if not b"\r\n"[2 - self._left :].startswith(end):
+            self.problem = "has a chunk that is longer than it says"
+            return at
+        self._left -= len(end)
+        return at + len(end)
 
     def _take_line(self, data: bytes, at: int) -> int:
         end = data.find(b"\n", at)
         if (end if end >= 0 else len(data)) - at > _LINE_LIMIT_BYTES:
-            raise NotHttp("has a chunk whose size takes no end")
+            self.problem = "has a chunk whose size takes no end"
+            return at
         if end < 0:
             self._rest = data[at:]
             return len(data)
@@ -116,11 +126,12 @@ class Chunked:
             self.is_done = line in (b"", b"\r")
             self._trailer_bytes += len(line) + 1
             if self._trailer_bytes > _LINE_LIMIT_BYTES:
-                raise NotHttp("has trailers that take no end")
+                self.problem = "has trailers that take no end"
             return
         size = _CHUNK_SIZE.fullmatch(line)
         if size is None:
-            raise NotHttp("has a chunk without a size")
+            self.problem = "has a chunk without a size"
+            return
         length = int(size[1], 16)
         self._in_trailers = length == 0
         self._left = length + 2 if length else 0

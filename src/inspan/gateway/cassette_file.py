@@ -18,7 +18,7 @@ LIMIT_BYTES = 512 * 1024 * 1024
 def load_cassette(path: str | os.PathLike[str]) -> Cassette:
     """Reads a whole cassette; raises `BadInput` that names the line, what is wrong with it and the next step."""
     name = os.fspath(path)
-    return read_lines(name, _lines(name))
+    return read_lines(name, _data(name))
 
 
 def open_recording(path: str | os.PathLike[str]) -> FileIO:
@@ -80,17 +80,6 @@ def footer(calls: int) -> bytes:
     return msgspec.json.encode(Last(calls=calls)) + b"\n"
 
 
-def _lines(path: str) -> list[bytes]:
-    data = _data(path)
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise BadInput(FIELD, path, f"line {line} is not UTF-8.", next_step=RECORD) from None
-    lines = data.split(b"\n")
-    return lines[:-1] if not lines[-1] else lines
-
-
 def _data(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
@@ -106,4 +95,9 @@ def _data(path: str) -> bytes:
         raise BadInput(FIELD, path, f"it cannot be read: {reason}.", next_step=f"Check the path. {RECORD}") from error
     if not data:
         raise BadInput(FIELD, path, "it is empty: nothing was recorded.", next_step=RECORD)
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise BadInput(FIELD, path, f"line {line} is not UTF-8.", next_step=RECORD) from None
     return data

@@ -12,7 +12,6 @@ from inspan.gateway.wires import BY_NAME
 
 FIELD = "model_from"
 RECORD = "Record one with --model-from record:FILE."
-_RECORD_AGAIN = "Record it again."
 _CORRECT = "Correct the line, or record it again."
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _Line = Asked | Started | Piece | Ended | Last
@@ -38,9 +37,9 @@ class _Cursor(NamedTuple):
     value: _Line
 
 
-def read_lines(name: str, lines: list[bytes]) -> Cassette:
-    """The cassette that the lines of a file are; `name` is the file's, for the `BadInput` that is raised."""
-    first, *rest = lines
+def read_lines(name: str, data: bytes) -> Cassette:
+    """The cassette that a file's bytes are; `name` is the file's, for the `BadInput` that is raised."""
+    first, *rest = data.split(b"\n")
     about = _about(name, first)
     calls: list[Exchange] = []
     read = _decoded(name, rest)
@@ -69,14 +68,15 @@ def _about(path: str, line: bytes) -> dict[str, str]:
 
 
 def _decoded(path: str, lines: list[bytes]) -> Iterator[_Cursor]:
+    """Every line but empty ones; what breaks off before a newline was never written to its end, and is left out."""
     for number, line in enumerate(lines, start=2):
+        if not line.strip():
+            continue
         try:
             yield _Cursor(number, _decode(line))
         except _UNREADABLE as error:
-            if number == len(lines) + 1 and _is_torn(line):
-                raise BadInput(
-                    FIELD, path, f"it breaks off in the middle of line {number}.", next_step=_RECORD_AGAIN
-                ) from None
+            if number == len(lines) + 1 and not _is_json(line):
+                return
             raise _bad_line(path, number, _explained(error)) from None
 
 
@@ -89,12 +89,12 @@ def _decode(line: bytes) -> _Line:
     raise msgspec.ValidationError(f"it has to hold one of {known}")
 
 
-def _is_torn(line: bytes) -> bool:
+def _is_json(line: bytes) -> bool:
     try:
         msgspec.json.decode(line)
     except _UNREADABLE:
-        return True
-    return False
+        return False
+    return True
 
 
 def _explained(error: Exception) -> str:
@@ -152,9 +152,10 @@ def _check_end(path: str, line: _Cursor, calls: list[Exchange], rest: Iterator[_
 
 
 def _unfinished(path: str, whole: int, problem: str) -> BadInput:
-    step = f'Record it again, or, to play the {whole} whole calls, end it with {{"calls":{whole}}}.'
-    sentence = f"the recording was not finished: {problem}. It has {whole} whole calls."
-    return BadInput(FIELD, path, sentence, next_step=step if whole else _RECORD_AGAIN)
+    calls = "1 whole call" if whole == 1 else f"{whole} whole calls"
+    sentence = f"the recording was not finished: {problem}. It has {calls}."
+    step = f'Record it again, or, to play the {calls}, end it with {{"calls":{whole}}}.'
+    return BadInput(FIELD, path, sentence, next_step=step if whole else "Record it again.")
 
 
 def _bad_line(path: str, number: int, problem: str) -> BadInput:

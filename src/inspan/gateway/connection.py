@@ -123,8 +123,7 @@ class Connection(asyncio.Protocol):
             else:
                 self._take_body(self._body, data)
         except NotHttp as error:
-            self._problem = f"its answer {error}"
-            self.abort()
+            self._give_up(str(error))
         self._wake()
 
     def _take_head(self, data: bytes) -> None:
@@ -139,13 +138,16 @@ class Connection(asyncio.Protocol):
         if split is None:
             self._begun += data
             return
-        self._head, rest = split
-        self._body = body_of(self._head, method=self._method)
+        head, rest = split
+        self._body = body_of(head, method=self._method)
+        self._head = head
         if rest:
             self._take_body(self._body, rest)
 
     def _take_body(self, body: Body, data: bytes) -> None:
         piece = body.take(data)
+        if body.problem:
+            self._give_up(body.problem)
         if not piece:
             return
         self._pieces.append(piece)
@@ -153,6 +155,10 @@ class Connection(asyncio.Protocol):
         if self._pending_bytes > _PENDING_LIMIT_BYTES and not self._reads_paused and self.transport is not None:
             self._reads_paused = True
             self.transport.pause_reading()
+
+    def _give_up(self, problem: str) -> None:
+        self._problem = f"its answer {problem}"
+        self.abort()
 
     def _pour(self) -> None:
         while self._unsent and self._is_writable and not self.is_lost:

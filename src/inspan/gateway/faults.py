@@ -3,7 +3,7 @@
 import asyncio
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from inspan.gateway.failures import failure_words
 from inspan.gateway.fault_rules import FAULT_EXAMPLES, Fault, Faults, fault_words, parse_fault
@@ -32,11 +32,13 @@ class FaultyReply:
 
     The middle of a stream is that of its second event, the middle of anything else is that of its body: however the
     upstream parts its pieces, the same bytes come through. After a cut every method raises as if the client had hung
-    up, and so it does once the client has. `problem` is what the client has seen of the fault by now: "", "stalled",
-    "cut" or "garbage".
+    up, and so it does once the client has. `on_problem` hears what the client sees of the fault: "stalled", which an
+    empty text takes back, "cut" or "garbage".
     """
 
-    def __init__(self, reply: Reply, fault: Fault, *, stream: bool) -> None:
+    def __init__(
+        self, reply: Reply, fault: Fault, *, stream: bool, on_problem: Callable[[str], None] | None = None
+    ) -> None:
         self._reply = reply
         self._fault = fault
         self._stream = stream
@@ -44,7 +46,7 @@ class FaultyReply:
         self._held = bytearray()
         self._holds = fault.action in ("cut", "stall") and fault.place == "mid-stream"
         self._is_cut = False
-        self.problem = ""
+        self._on_problem = on_problem or reply.note
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
         self._raise_if_cut()
@@ -103,12 +105,12 @@ class FaultyReply:
 
     async def _strike(self) -> None:
         if self._fault.action == "cut":
-            self.problem = "cut"
+            self._on_problem("cut")
             self.cut()
             raise ClientHungUp
-        self.problem = "stalled"
+        self._on_problem("stalled")
         await self._wait()
-        self.problem = ""
+        self._on_problem("")
 
     async def _wait(self) -> None:
         """For the time that the rule gives, or until the call is cancelled: then nothing more goes to the client."""
@@ -123,7 +125,7 @@ class FaultyReply:
 
     async def _send_garbage(self) -> None:
         """Not before the end, for a client that has its answer goes, and what is being read with it."""
-        self.problem = "garbage"
+        self._on_problem("garbage")
         await self._reply.start(200, {"content-type": "text/html", "content-length": str(len(_GARBAGE))})
         await self._reply.write(_GARBAGE)
         await self._reply.finish()

@@ -111,26 +111,19 @@ class Gateway:
         fault = self._faults.of_call(reply.number) if self._faults else None
         if fault and fault.status:
             return await _fail(fault, wire, reply)
-        admitted: list[Control] = []
-        try:
-            refusal = await self._asked(request, reply.number, admitted)
-            if refusal:
-                return await self._refuse(wire, reply, refusal)
-            reply.begin(_spoiling(fault, stream=stream) if fault else None)
-            return await self._ask_upstream(wire, request, reply)
-        finally:
-            reply.disarm()
-            call = reply.report()
-            for control in admitted:
-                control.ended(call)
+        refusal = await self._asked(request, reply)
+        if refusal:
+            return await self._refuse(wire, reply, refusal)
+        reply.begin(_spoiling(fault, stream=stream) if fault else None)
+        return await self._ask_upstream(wire, request, reply)
 
-    async def _asked(self, request: Request, number: int, admitted: list[Control]) -> Refusal | None:
-        """The first refusal of a control; those that let the call through before it are `admitted`."""
+    async def _asked(self, request: Request, reply: MeteredReply) -> Refusal | None:
+        """The first refusal of a control."""
         for control in self._controls:
-            refusal = await control.admit(request, number)
+            refusal = await control.admit(request, reply.number)
             if refusal:
                 return refusal
-            admitted.append(control)
+            reply.admitted_by.append(control)
         return None
 
     async def _ask_upstream(self, wire: Wire, request: Request, reply: MeteredReply) -> None:
@@ -175,6 +168,8 @@ class Gateway:
             call = reply.report()
             self._roles.ended(call)
             self._on_call(call)
+            for control in reply.admitted_by:
+                control.ended(call)
 
 
 def _request(http: HttpRequest, *, path: str, plain: bytes, wire: Wire, purpose: Purpose, ask: Ask | None) -> Request:

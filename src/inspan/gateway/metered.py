@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from inspan.gateway.call import ModelCall, Role
+from inspan.gateway.control import Control
 from inspan.gateway.http import HttpReply
 from inspan.gateway.meter import Meter
 from inspan.gateway.upstream import Reply
@@ -36,6 +37,7 @@ class MeteredReply:
         self._request_bytes = request_bytes
         self.number = number
         self.role: Role = "main"
+        self.admitted_by: list[Control] = []
         self._meter = Meter(wire)
         self._loop = asyncio.get_running_loop()
         self._began_at = self._loop.time()

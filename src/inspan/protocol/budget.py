@@ -100,7 +100,7 @@ def _limit(text: str) -> tuple[str, float | int, str]:
     if number <= 0:
         raise ValueError("is no budget: it must be more than 0.")
     if number > _MOST:
-        raise ValueError(f"is no budget: it must not be more than {_MOST:.0e}.")
+        raise ValueError(f"is no budget: it must not be more than {_MOST:.0f}.")
     if field in ("usd", "seconds"):
         return field, number, per
     if number != int(number):

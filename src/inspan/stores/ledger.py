@@ -24,7 +24,7 @@ from .ledger_sums import (
     Spender,
     add,
     add_seconds,
-    budgets_of,
+    decoded_budgets,
     end,
     end_dead,
     find_run,
@@ -200,7 +200,7 @@ class Ledger:
     def _known(self, database: "sqlite3.Connection", run_id: str) -> bool:
         found = find_run(database, run_id)
         if found:
-            self._accounts[run_id] = _Account(path=found[0].path, budgets=budgets_of(found[0].budgets))
+            self._accounts[run_id] = _Account(path=found[0].path, budgets=decoded_budgets(found[0].budgets))
         return found is not None
 
 

@@ -19,7 +19,7 @@ from .folder import is_held
 if TYPE_CHECKING:
     import sqlite3
 
-EVER = 0
+EVER = -1
 Budgets = Mapping[Node, Budget]
 _SUMMED = (*Amounts._fields, "unpriced", "estimated")
 _ADD = (
@@ -189,7 +189,7 @@ def end_dead(database: "sqlite3.Connection") -> int:
     return len(dead)
 
 
-def budgets_of(encoded: bytes) -> dict[Node, Budget]:
+def decoded_budgets(encoded: bytes) -> dict[Node, Budget]:
     """The budgets that a run came with."""
     return _BUDGETS.decode(encoded)
 

@@ -11,7 +11,7 @@ from inspan.protocol.amounts import Amounts, begin_of
 from inspan.protocol.budget import Budget, Node
 
 from .ledger_file import LedgerFile, path_of
-from .ledger_sums import EVER, OpenRun, Place, budgets_of, living_seconds, open_runs, reserved, summed
+from .ledger_sums import EVER, OpenRun, Place, decoded_budgets, living_seconds, open_runs, reserved, summed
 
 if TYPE_CHECKING:
     import sqlite3
@@ -66,7 +66,7 @@ def _standings(database: "sqlite3.Connection", now: float) -> Iterator[Standing]
 
 def _standing(database: "sqlite3.Connection", place: Place, run: OpenRun | None, now: float) -> Standing:
     node: Node = "run" if place.run_id else "task" if place.task else "project"
-    budget = budgets_of(run.budgets).get("run", Budget()) if run else _budget(database, place)
+    budget = decoded_budgets(run.budgets).get("run", Budget()) if run else _budget(database, place)
     below = open_runs(database, place)
     living_s, _ = living_seconds(below, per=budget.per, now=now)
     *amounts, unpriced, estimated = summed(database, place, per=budget.per, now=now)

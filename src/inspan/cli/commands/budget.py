@@ -78,7 +78,7 @@ def _cells(standing: Standing) -> tuple[str, ...]:
 
 def _notes(standings: list[Standing]) -> list[str]:
     projects = [each for each in standings if each.node == "project"]
-    unpriced, estimated = (sum(each[field] for each in projects) for field in (-2, -1))
+    unpriced, estimated = sum(each.unpriced for each in projects), sum(each.estimated for each in projects)
     notes: list[str] = []
     if unpriced:
         notes.append(f"{_calls(unpriced)} of models without a known price: what they cost is not in COST.\n")

@@ -1,0 +1,414 @@
+"""A provider behind the gateway: what reaches it, what comes back, and what happens when either side goes wrong."""
+
+import gzip
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from inspan.errors import BadInput
+from inspan.gateway.live import LiveUpstream
+from inspan.gateway.wires import BY_NAME
+from inspan.protocol.usage import Usage
+
+from .front import ASK, KEY, PATH, TOKEN, Front
+from .provider import WAIT_S, Line, Provider, authority, chunk, closes, head, resets, says, stream, then, waits, whole
+from .stage import PATHS, WIRES, ask_body
+
+
+def event(data: dict[str, object]) -> bytes:
+    return b"data: " + json.dumps(data).encode() + b"\n\n"
+
+
+START = event({"type": "message_start", "message": {"usage": {"input_tokens": 11}}})
+DELTA = event({"type": "message_delta", "usage": {"output_tokens": 7}})
+STOP = event({"type": "message_stop"})
+ANSWER = stream(START, DELTA, STOP)
+WHOLE_BODY = json.dumps({"type": "message", "usage": {"input_tokens": 11, "output_tokens": 7}}).encode()
+SPENT = Usage(input=11, output=7)
+STREAM_HEAD = head(content_type="text/event-stream", transfer_encoding="chunked")
+
+
+def test_an_answer_passes_straight_through_and_is_measured() -> None:
+    with Provider(says(ANSWER)) as provider, Front(provider.url) as front:
+        response = front.ask()
+        call = front.next_call()
+    assert (response.status, response.body) == (200, START + DELTA + STOP)
+    assert response.headers["content-type"] == "text/event-stream"
+    assert (call.status, call.usage, call.problem) == (200, SPENT, "")
+
+
+PLACES: dict[str, tuple[str, dict[str, str]]] = {
+    "x-api-key": (PATHS["messages"], {"x-api-key": TOKEN}),
+    "bearer": (PATHS["responses"], {"authorization": f"Bearer {TOKEN}"}),
+    "a bearer of the other kind": (PATHS["chat"], {"authorization": f"bearer {TOKEN}"}),
+    "x-goog-api-key": ("/v1beta/models/m:generateContent", {"x-goog-api-key": TOKEN}),
+    "the query": (f"/v1beta/models/m:generateContent?alt=sse&key={TOKEN}", {}),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_key_stands_where_the_token_stood_and_the_token_stays_here(place: str) -> None:
+    path, headers = PLACES[place]
+    with Provider(says(whole(b"{}"))) as provider, Front(provider.url) as front:
+        front.ask(path, headers={"x-other": "1", **headers})
+    (asked,) = provider.asked
+    sent = asked.raw.decode()
+    assert TOKEN not in sent
+    assert asked.line == f"POST {path} HTTP/1.1".replace(TOKEN, KEY)
+    assert {name: asked.headers[name] for name in headers} == {n: v.replace(TOKEN, KEY) for n, v in headers.items()}
+    assert sent.count(KEY) == 1
+    assert asked.body == ASK
+
+
+def test_a_key_with_odd_characters_can_stand_in_a_query() -> None:
+    with Provider(says(whole(b"{}"))) as provider, Front(provider.url, key="a/b+c=&d") as front:
+        front.ask(f"/v1beta/models/m:generateContent?key={TOKEN}")
+    assert provider.asked[0].line == "POST /v1beta/models/m:generateContent?key=a%2Fb%2Bc%3D%26d HTTP/1.1"
+
+
+def test_without_a_key_the_login_of_the_agent_goes_as_it_is() -> None:
+    headers = {"authorization": "Bearer the-login", "x-api-key": "its own"}
+    with Provider(says(ANSWER)) as provider, Front(provider.url, key="") as front:
+        front.ask(f"/run/{TOKEN}{PATH}", headers=headers)
+    (asked,) = provider.asked
+    assert asked.line == f"POST {PATH} HTTP/1.1"
+    assert {name: asked.headers[name] for name in headers} == headers
+    assert TOKEN not in asked.raw.decode()
+
+
+@pytest.mark.parametrize("end", ["", "/"])
+def test_the_address_of_a_provider_may_have_a_path(end: str) -> None:
+    with Provider(says(ANSWER)) as provider, Front(f"{provider.url}/a/proxy{end}") as front:
+        front.ask()
+    assert provider.asked[0].line == f"POST /a/proxy{PATH} HTTP/1.1"
+
+
+def test_headers_about_one_connection_stay_on_it() -> None:
+    ours = {
+        "x-api-key": TOKEN,
+        "connection": "keep-alive, x-named",
+        "x-named": "1",
+        "keep-alive": "timeout=5",
+        "te": "trailers",
+        "trailer": "x",
+        "proxy-authorization": "Basic eA==",
+        "accept-encoding": "gzip, br",
+        "x-kept": "yes",
+    }
+    theirs = head(
+        content_length="2",
+        connection="keep-alive, x-theirs",
+        x_theirs="1",
+        keep_alive="timeout=5",
+        proxy_authenticate="Basic",
+        set_cookie="session=1",
+        x_kept="yes",
+        request_id="req_1",
+    )
+    with Provider(says(theirs + b"{}")) as provider, Front(provider.url) as front:
+        response = front.ask(headers=ours)
+    (asked,) = provider.asked
+    assert asked.headers == {
+        "host": f"127.0.0.1:{provider.port}",
+        "accept-encoding": "identity",
+        "x-api-key": KEY,
+        "x-kept": "yes",
+        "content-length": str(len(ASK)),
+    }
+    assert response.headers == {"content-length": "2", "x-kept": "yes", "request-id": "req_1"}
+
+
+ANSWERS: dict[str, tuple[bytes, int, bytes, dict[str, str]]] = {
+    "a length": (whole(b'{"a": 1}'), 200, b'{"a": 1}', {"content-length": "8"}),
+    "chunks": (stream(b"data: 1\n\n"), 200, b"data: 1\n\n", {"transfer-encoding": "chunked"}),
+    "the end of the connection": (head() + b"words", 200, b"words", {"transfer-encoding": "chunked"}),
+    "a page": (whole(b"<html>", kind="text/html"), 200, b"<html>", {"content-type": "text/html"}),
+    "a page of an error": (whole(b"<html>", kind="text/html", status=503), 503, b"<html>", {}),
+    "an error": (whole(b'{"error": {"message": "no"}}', status=401), 401, b'{"error": {"message": "no"}}', {}),
+    "a redirect": (
+        head(307, location="https://x.test/", content_length="0"),
+        307,
+        b"",
+        {"location": "https://x.test/"},
+    ),
+    "no content": (head(204), 204, b"", {}),
+    "what is compressed all the same": (
+        head(content_encoding="gzip", content_length=str(len(gzip.compress(b"data: 1\n\n", mtime=0))))
+        + gzip.compress(b"data: 1\n\n", mtime=0),
+        200,
+        gzip.compress(b"data: 1\n\n", mtime=0),
+        {"content-encoding": "gzip"},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_whatever_a_provider_answers_is_passed_on_as_it_is(kind: str) -> None:
+    sent, status, body, headers = ANSWERS[kind]
+
+    def act(line: Line) -> None:
+        line.send(sent)
+        line.close()
+
+    with Provider(act) as provider, Front(provider.url) as front:
+        response = front.ask()
+    assert (response.status, response.body) == (status, body)
+    assert {name: response.headers[name] for name in headers} == headers
+    assert len(provider.asked) == 1
+
+
+def test_an_error_inside_a_stream_that_began_well_is_reported() -> None:
+    failed = event({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
+    with Provider(says(stream(START, failed))) as provider, Front(provider.url) as front:
+        response = front.ask()
+        call = front.next_call()
+    assert response.body == START + failed
+    assert (call.status, call.message) == (200, "Overloaded")
+
+
+def test_a_compressed_request_is_passed_on_compressed() -> None:
+    packed = gzip.compress(ASK)
+    with Provider(says(ANSWER)) as provider, Front(provider.url) as front:
+        status = front.ask(body=packed, headers={"x-api-key": TOKEN, "content-encoding": "gzip"}).status
+    assert status == 200
+    assert (provider.asked[0].body, provider.asked[0].headers["content-encoding"]) == (packed, "gzip")
+
+
+def test_thirty_megabytes_pass_either_way() -> None:
+    image = "aGVsbG8=" * (30 * 1024 * 1024 // 8)
+    asked = json.dumps({"model": "m", "messages": [{"role": "user", "content": image}]}).encode()
+    told = b'{"text": "' + b"x" * (30 * 1024 * 1024) + b'"}'
+    with Provider(says(whole(told))) as provider, Front(provider.url) as front:
+        response = front.ask(body=asked)
+    assert response.body == told
+    assert provider.asked[0].body == asked
+
+
+def test_connections_to_the_provider_are_kept() -> None:
+    with Provider(says(ANSWER)) as provider, Front(provider.url) as front:
+        for _ in range(3):
+            front.ask()
+    assert (provider.connections, len(provider.asked)) == (1, 3)
+
+
+def test_a_provider_that_takes_its_time_is_waited_for() -> None:
+    slow = then(waits(0.2), says(STREAM_HEAD + chunk(START)), waits(0.2), says(chunk(DELTA + STOP) + chunk(b"")))
+    with Provider(slow) as provider, Front(provider.url) as front:
+        response = front.ask()
+        call = front.next_call()
+    assert response.body == START + DELTA + STOP
+    assert (call.usage, call.problem) == (SPENT, "")
+
+
+def test_what_arrives_is_sent_on_before_the_rest_comes() -> None:
+    may_go_on = threading.Event()
+
+    def act(line: Line) -> None:
+        line.send(STREAM_HEAD + chunk(START))
+        may_go_on.wait(WAIT_S)
+        line.send(chunk(DELTA + STOP) + chunk(b""))
+
+    with Provider(act) as provider, Front(provider.url) as front, front.begin() as agent:
+        seen = b""
+        while START not in seen:
+            seen += agent.recv(65536)
+        may_go_on.set()
+        assert front.next_call().usage == SPENT
+
+
+@pytest.mark.parametrize("ending", [closes, resets], ids=["closes", "resets"])
+def test_a_provider_that_dies_in_the_middle_leaves_a_broken_answer(ending: Callable[[Line], None]) -> None:
+    dying = then(says(STREAM_HEAD + chunk(START)), waits(0.1), ending)
+    with Provider(dying) as provider, Front(provider.url) as front:
+        with pytest.raises(http.client.IncompleteRead) as broken:
+            front.ask()
+        call = front.next_call()
+    assert broken.value.partial == START
+    assert (call.status, call.problem, call.usage) == (200, "cut", Usage(input=11))
+
+
+def test_a_provider_that_dies_in_a_body_of_known_length_leaves_a_broken_answer() -> None:
+    with Provider(then(says(whole(WHOLE_BODY)[:-5]), closes)) as provider, Front(provider.url) as front:
+        with pytest.raises(http.client.IncompleteRead):
+            front.ask()
+        assert front.next_call().problem == "cut"
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_provider_that_is_down_is_told_in_the_words_of_the_wire(wire: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    body = json.dumps(ask_body(wire, "hi", stream=True)).encode()
+    with Front(f"{url}/v1") as front:
+        response = front.ask(PATHS[wire], body=body)
+        call = front.next_call()
+    message = f"{url} cannot be reached: the connection was refused."
+    assert (response.status, response.body) == (502, BY_NAME[wire].error(502, message))
+    assert (call.status, call.problem, call.message) == (502, f"unreachable: {message}", message)
+    assert KEY not in response.body.decode() + str(call)
+
+
+UNREACHABLE: dict[str, tuple[Callable[[Line], None], str]] = {
+    "closes": (closes, "the connection was closed before an answer came"),
+    "resets": (resets, "the connection was closed by force before an answer came"),
+    "speaks something else": (says(b"220 mail.example ESMTP\r\n"), "its answer is not HTTP/1.1"),
+}
+
+
+@pytest.mark.parametrize("way", UNREACHABLE)
+def test_a_provider_that_gives_no_answer_is_told_as_unreachable(way: str) -> None:
+    act, reason = UNREACHABLE[way]
+    with Provider(act) as provider, Front(provider.url) as front:
+        response = front.ask()
+        call = front.next_call()
+    message = f"{provider.url} cannot be reached: {reason}."
+    assert (response.status, response.json["error"]["message"]) == (502, message)
+    assert call.problem == f"unreachable: {message}"
+    assert len(provider.asked) == 1
+
+
+def test_a_provider_behind_tls_is_reached(tmp_path: Path) -> None:
+    vouched = authority(tmp_path)
+    with Provider(says(ANSWER), tls=vouched.context) as provider:
+        with Front(provider.url, ca_files=[vouched.ca_file]) as front:
+            assert front.ask().body == START + DELTA + STOP
+    assert provider.asked[0].headers["x-api-key"] == KEY
+
+
+def test_a_provider_that_cannot_prove_its_name_never_sees_the_key(tmp_path: Path) -> None:
+    with Provider(says(ANSWER), tls=authority(tmp_path).context) as provider, Front(provider.url) as front:
+        response = front.ask()
+    assert response.status == 502
+    assert "its certificate is not trusted" in response.json["error"]["message"]
+    assert provider.asked == []
+
+
+def test_a_proxy_is_used_on_the_way() -> None:
+    with Provider(says(ANSWER)) as proxy:
+        proxies = {"http_proxy": f"http://127.0.0.1:{proxy.port}"}
+        with Front("http://provider.test", proxies=proxies) as front:
+            assert front.ask().status == 200
+    assert proxy.asked[0].line == f"POST http://provider.test{PATH} HTTP/1.1"
+
+
+LATE: dict[str, list[bytes]] = {
+    "the last event": [STREAM_HEAD + chunk(START), chunk(DELTA + STOP) + chunk(b"")],
+    "the last event, without an end": [STREAM_HEAD + chunk(START), chunk(DELTA + STOP)],
+    "everything": [b"", ANSWER],
+    "a whole body": [b"", whole(WHOLE_BODY)],
+}
+
+
+@pytest.mark.parametrize("late", LATE)
+def test_what_comes_after_the_agent_has_left_is_still_counted(late: str) -> None:
+    first, rest = LATE[late]
+    has_asked, has_left = threading.Event(), threading.Event()
+
+    def act(line: Line) -> None:
+        line.send(first)
+        has_asked.set()
+        has_left.wait(WAIT_S)
+        time.sleep(0.1)
+        line.send(rest)
+
+    with Provider(act) as provider, Front(provider.url) as front:
+        with front.begin() as agent:
+            assert has_asked.wait(WAIT_S)
+            seen = b"" if first else START
+            while START not in seen:
+                seen += agent.recv(65536)
+        has_left.set()
+        call = front.next_call()
+    assert call.usage == SPENT
+    assert front.calls_so_far() == []
+
+
+def test_an_agent_that_leaves_while_too_much_is_sent_to_it_is_noticed_and_the_rest_is_counted() -> None:
+    padding = chunk(b": " + b"x" * 65536 + b"\n\n")
+
+    def act(line: Line) -> None:
+        line.send(STREAM_HEAD + chunk(START))
+        for _ in range(300):
+            line.send(padding)
+        line.send(chunk(DELTA + STOP) + chunk(b""))
+
+    with Provider(act) as provider, Front(provider.url) as front:
+        with front.begin() as agent:
+            agent.recv(1000)
+            time.sleep(0.2)
+        assert front.next_call().usage == SPENT
+
+
+def test_a_silent_provider_is_left_a_second_after_the_agent() -> None:
+    has_left = threading.Event()
+
+    def act(line: Line) -> None:
+        line.send(STREAM_HEAD + chunk(START))
+        if not line.receive():
+            has_left.set()
+
+    with Provider(act) as provider, Front(provider.url, drain_s=0.3) as front:
+        with front.begin() as agent:
+            while START not in agent.recv(65536):
+                pass
+        began_at = time.monotonic()
+        call = front.next_call()
+        took_s = time.monotonic() - began_at
+        assert has_left.wait(WAIT_S)
+    assert (call.problem, call.usage) == ("client hung up", Usage(input=11))
+    assert 0.2 < took_s < 5
+
+
+def test_closing_the_gateway_in_the_middle_of_an_answer_is_bounded_and_reports_it() -> None:
+    forever = threading.Event()
+
+    def act(line: Line) -> None:
+        line.send(STREAM_HEAD + chunk(START))
+        forever.wait(WAIT_S)
+
+    with Provider(act) as provider:
+        with Front(provider.url) as front, front.begin() as agent:
+            while START not in agent.recv(65536):
+                pass
+            began_at = time.monotonic()
+            front.close()
+            took_s = time.monotonic() - began_at
+            calls = front.calls_so_far()
+        forever.set()
+    assert took_s < 3
+    assert [(call.status, call.usage) for call in calls] == [(200, Usage(input=11))]
+
+
+def test_many_at_once_do_not_mix() -> None:
+    def act(line: Line) -> None:
+        time.sleep(0.05)
+        line.send(whole(b'{"port": %d}' % line.port))
+
+    with Provider(act) as provider, Front(provider.url) as front:
+        found: list[int] = []
+        threads = [threading.Thread(target=lambda: found.append(front.ask().json["port"])) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(WAIT_S)
+        calls = [front.next_call() for _ in threads]
+    assert len(found) == 20
+    assert sorted(call.number for call in calls) == list(range(1, 21))
+
+
+@pytest.mark.parametrize("key", ["two\nlines", " spaces ", "schlüssel", "a\0b"])
+def test_a_key_that_cannot_stand_in_a_header_is_refused_without_showing_it(key: str) -> None:
+    with pytest.raises(BadInput) as error:
+        LiveUpstream(base_url="https://x.test", token=TOKEN, key=key)
+    assert key.strip() not in str(error.value)
+
+
+def test_what_is_no_address_is_refused() -> None:
+    with pytest.raises(BadInput, match="^base_url 'api.example.com': not an address of a provider"):
+        LiveUpstream(base_url="api.example.com", token=TOKEN, key=KEY)
