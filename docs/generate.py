@@ -64,6 +64,7 @@ _CAPABILITIES = {
     "reports_usage": "says how many tokens a turn took",
     "streams_text": "text piece by piece with `--partial`",
     "follows_gateway": "can be pointed at the gateway",
+    "login_follows_gateway": "can be pointed at the gateway with a login too",
     "root_needs_box": "as root, runs unrestricted only in a sandbox",
     "review": "`--mode review`: cannot edit",
     "complete": "`--mode complete`: no tools",

@@ -1,4 +1,4 @@
-"""Without `--model-from`, a run uses the user's own key and settings, and keeps the key out of its folder."""
+"""With `--direct`, a run uses the user's own key and settings, and keeps the key out of its folder."""
 
 from pathlib import Path
 
@@ -36,7 +36,9 @@ def settings(house: House, agent: str, port: int) -> dict[str, str]:
 @pytest.mark.parametrize("agent", ["claude", "codex"])
 def test_a_direct_run_uses_the_users_own_key_and_nobody_elses(house: House, agent: str) -> None:
     with Stage(SCENARIO, cwd=str(house.work)) as provider:
-        done = house.inspan("run", "do it", "-a", agent, "--profile", "user", env=settings(house, agent, provider.port))
+        done = house.inspan(
+            "run", "do it", "-a", agent, "--profile", "user", "--direct", env=settings(house, agent, provider.port)
+        )
     run = Finished(house, done)
     assert run.verdict == ("completed", "done", 0), run.stderr
     assert [call.status for call in provider.calls_so_far()] == [200, 200]

@@ -39,7 +39,7 @@ class Direct:
     def __init__(self, house: House, style: Style, provider: Stage) -> None:
         self._house = house
         self._provider = provider
-        self._command = ("run", "do it", "-a", style.agent, "--profile", "user")
+        self._command = ("run", "do it", "-a", style.agent, "--profile", "user", "--direct")
         self._env = settings(house, style.agent, provider.port)
 
     def run(self, *more: str) -> tuple[str, Usage, float | None]:

@@ -236,10 +236,10 @@ def test_tokens_are_summed_and_a_cost_that_nobody_told_is_not_reported(older_run
         "total": {**one, "name": "total"},
         "prices": None,
     }
-    head, line, note = older_runs.inspan("cost").stdout.splitlines()
+    head, line, *notes = older_runs.inspan("cost").stdout.splitlines()
     assert head.split() == ["AGENT", *HEADS]
     assert line.split(maxsplit=8) == ["scripted", "2", "0", "100", "7", "20", "10", "3", "not reported"]
-    assert note == "Tokens were not reported by 1 run."
+    assert notes == ["Tokens were not reported by 1 run.", "A scripted model answered 2 runs: nothing was paid."]
 
 
 @pytest.mark.parametrize("by", ["run", "day", "project", "model"])
@@ -256,7 +256,7 @@ def test_groups_are_made_as_asked(older_runs: House, by: str) -> None:
     assert found["by"] == by
     assert [group["name"] for group in found["groups"]] == names[by]
     shown = [line.split()[0] for line in older_runs.inspan("cost", "--by", by).stdout.splitlines()]
-    assert shown == [by.upper(), *names[by], *(["total"] if len(names[by]) > 1 else []), "Tokens"]
+    assert shown == [by.upper(), *names[by], *(["total"] if len(names[by]) > 1 else []), "Tokens", "A"]
 
 
 def test_a_run_by_itself_without_any_tokens_shows_none(older_runs: House) -> None:

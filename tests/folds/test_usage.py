@@ -78,6 +78,9 @@ def test_a_difference_that_was_told_is_kept() -> None:
         (Usage(output=10), Usage(output=10, reasoning=4), None),
         (Usage(output=10, reasoning=2), Usage(output=10, reasoning=4), 50.0),
         (Usage(input=400), Usage(input=100), 300.0),
+        (Usage(input=110, cache_read=20), Usage(input=100, cache_read=20, cache_write=10), None),
+        (Usage(input=130), Usage(input=100, cache_read=20, cache_write=10), None),
+        (Usage(input=100), Usage(input=100, cache_read=20, cache_write=5), 20.0),
     ],
 )
 def test_counts_differ_when_any_kind_is_more_than_a_percent_off(

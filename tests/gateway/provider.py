@@ -30,11 +30,7 @@ class Line:
         self._plug = plug
         self._rest = b""
         self.is_open = True
-
-    @property
-    def port(self) -> int:
-        """Of the other side."""
-        return self._plug.getpeername()[1]
+        self.asked: Asked | None = None
 
     def send(self, data: bytes) -> None:
         self._plug.sendall(data)
@@ -162,6 +158,7 @@ class Provider:
                 with self._lock:
                     self.asked.append(asked)
                     act = self._acts.pop(0) if len(self._acts) > 1 else self._acts[0]
+                line.asked = asked
                 act(line)
         except OSError:
             pass

@@ -6,7 +6,7 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 
 import msgspec
@@ -162,6 +162,14 @@ def test_a_stream_is_cut_in_its_second_event(form: str) -> None:
     assert not part.endswith(b"\n\n")
 
 
+def test_a_body_of_many_lines_is_cut_in_its_middle_all_the_same() -> None:
+    body = b'{\n  "a": 1,\n  "b": 2,\n  "c": 3\n}\n'
+    provider = Provider("call 1: cut", "gemini body", (body,))
+    with serving(provider.handle) as port, pytest.raises(http.client.IncompleteRead) as broken:
+        asked(port)
+    assert broken.value.partial == body[: (len(body) + 1) // 2]
+
+
 @on_every_form
 def test_a_cut_before_the_headers_leaves_no_answer_at_all(form: str) -> None:
     provider = Provider("call 1: cut before-headers", form, pieces_of(form))
@@ -247,6 +255,60 @@ def test_what_the_upstream_cuts_is_cut(rule: str) -> None:
 
     with serving(breaks_off) as port, pytest.raises((http.client.IncompleteRead, http.client.RemoteDisconnected)):
         asked(port)
+
+
+class Gone:
+    """A client that hangs up on the first piece of a body."""
+
+    def __init__(self) -> None:
+        self.heard: list[object] = []
+
+    async def start(self, status: int, headers: Mapping[str, str]) -> None:
+        self.heard.append(status)
+
+    async def write(self, data: bytes) -> None:
+        self.heard.append(data)
+        raise ClientHungUp
+
+    async def finish(self) -> None:
+        self.heard.append("finish")
+
+    def cut(self) -> None:
+        self.heard.append("cut")
+
+    def note(self, problem: str) -> None:
+        self.heard.append(problem)
+
+
+@pytest.mark.parametrize("rule", ["slow 1ms", "stall 1ms before-headers"])
+def test_nothing_more_is_tried_on_a_client_that_has_hung_up(rule: str) -> None:
+    client = Gone()
+    faulty = FaultyReply(client, parse_fault(f"call 1: {rule}"), stream=True, on_problem=lambda problem: None)
+
+    async def answer() -> None:
+        await faulty.start(200, {})
+        for _ in range(3):
+            with pytest.raises(ClientHungUp):
+                await faulty.write(b"a")
+        with pytest.raises(ClientHungUp):
+            await faulty.finish()
+
+    asyncio.run(answer())
+    assert client.heard == [200, b"a"]
+
+
+def test_after_a_stall_that_was_cancelled_nothing_reaches_the_client() -> None:
+    client = Gone()
+    faulty = FaultyReply(client, parse_fault("call 1: stall before-headers"), stream=True)
+
+    async def answer() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(faulty.start(200, {}), timeout=0.01)
+        with pytest.raises(ClientHungUp):
+            await faulty.write(b"a")
+
+    asyncio.run(answer())
+    assert client.heard == ["stalled"]
 
 
 def test_an_answer_without_a_body_is_cut_before_its_end() -> None:

@@ -10,6 +10,7 @@ from inspan.gateway.arrays import ArrayReader
 from inspan.gateway.gemini import GeminiWire
 from inspan.gateway.upstream import Purpose, Tool
 from inspan.gateway.wire import Json
+from inspan.protocol.usage import Usage
 
 from .stage import Stage, ask_body
 
@@ -175,6 +176,16 @@ def test_without_events_a_stream_is_one_array() -> None:
     assert response.headers["content-type"] == "application/json"
     said = [item["candidates"][0]["content"]["parts"][0]["text"] for item in json.loads(response.body)]
     assert said == ["one ", "two", ""]
+
+
+def test_an_array_is_metered_as_it_comes() -> None:
+    late = '[{"error": {"code": 429, "message": "later"}}]'
+    with Stage(f'[[call]]\nsay = ["one ", "two"]\n[[call]]\nfail = {{status = 429, body = \'{late}\'}}\n') as stage:
+        for _ in range(2):
+            stage.send("POST", ARRAY_PATH, body=ask_body("gemini", "hi", stream=True))
+        whole, failed = stage.next_call(), stage.next_call()
+    assert (whole.usage, whole.problem) == (Usage(input=110, output=7, cache_read=20, reasoning=3), "")
+    assert (failed.status, failed.message) == (429, "later")
 
 
 def test_a_tool_use_has_an_id_and_a_signature() -> None:

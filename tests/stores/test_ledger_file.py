@@ -119,22 +119,24 @@ for state in sys.stdin:
         for each in range(4)
     ]
     states = [tmp_path / str(number) for number in range(30)]
-    heard: list[set[str]] = []
+    salts: list[set[str]] = []
+    assert [_line(process) for process in processes] == ["ready"] * len(processes)
     for state in states:
-        for process in processes:
-            assert process.stdout
-            heard.append({process.stdout.readline()}) if not heard else heard[-1].add(process.stdout.readline())
-        heard.append(set())
         for process in processes:
             assert process.stdin
             process.stdin.write(f"{state}\n")
             process.stdin.flush()
+        salts.append({_line(process) for process in processes})
     for process in processes:
-        heard[-1] |= set(process.communicate(timeout=60)[0].splitlines(keepends=True))
-    salts = [each for each in heard if each and each != {"ready\n"}]
+        process.communicate(timeout=60)
     assert [len(each) for each in salts] == [1] * len(states)
-    assert len(set.union(*salts)) == len(states)
+    assert len({salt for each in salts for salt in each}) == len(states)
     for state in states:
         with sqlite3.connect(state / "ledger.db") as database:
             assert database.execute("SELECT count(*) FROM slot").fetchone() == (4,)
         database.close()
+
+
+def _line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout
+    return process.stdout.readline().strip()

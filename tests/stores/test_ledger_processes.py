@@ -24,7 +24,7 @@ LIMIT_NANO = 100_000
 LIMIT_S = 120.0
 # A run that reserves and settles until its budget is used up, or for ever; what it reserves is enough, but for one.
 SPENDS = f"""
-import random, sys
+import random, sys, time
 from pathlib import Path
 from inspan.protocol.usage import Usage
 from inspan.protocol.spending import Spending
@@ -34,10 +34,10 @@ from inspan.stores.ledger_sums import Spender
 from tests.stores.accounts import held
 state, folder, run_id, most, excess = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
 lock = folder / (run_id + ".lock")
-kept = held(lock)
+kept, NOW = held(lock), time.time()
 ledger = Ledger(state)
 chance = random.Random(run_id)
-spender = Spender(run_id=run_id, project="{PROJECT}", task="t", agent="a", session="s", lock=str(lock), started_at=0.0)
+spender = Spender(run_id=run_id, project="{PROJECT}", task="t", agent="a", session="s", lock=str(lock), started_at=NOW)
 assert ledger.open_run(spender, {{"project": Budget(usd=most / 1e9)}}) is None
 print("ready", flush=True)
 sys.stdin.readline()
@@ -49,7 +49,7 @@ while denial is None or denial.may_pass:
     if denial is None:
         used = asked + excess if call == 1 else chance.randrange(asked + 1)
         usage = Usage(input=1)
-        row = Spending(run_id, call, 5.0, "{PROJECT}", "t", "s", "a", "m", "main", usage, used, "gateway", False)
+        row = Spending(run_id, call, NOW, "{PROJECT}", "t", "s", "a", "m", "main", usage, used, "gateway", False)
         ledger.settle(run_id, call, row)
 print(call, flush=True)
 """

@@ -71,6 +71,7 @@ _TERMINAL: dict[str, FailureKind] = {
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _EDITORS = ("Edit", "Write", "NotebookEdit")
 _SERVER_START_MS = 10_000
+_BUDGETED_ANSWER = 32_000
 _LONGEST_ARGUMENT = 120_000
 _SNAPSHOTS = (2, 1, 260)
 _READERS = ("Bash", "Read", "Grep", "Glob")
@@ -212,6 +213,9 @@ def _environment(task: Task, place: Place) -> dict[str, str]:
             env[place.endpoint.variable] = place.endpoint.token
         if place.endpoint.variable == "CLAUDE_CODE_OAUTH_TOKEN":
             env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"  # Else it is sent to the vendor's other addresses.
+    if _is_counted(task):
+        # It asks for room for 128,000 tokens of answer in every call, and a budget would have to set all of it aside.
+        env["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(task.limits.largest_answer or _BUDGETED_ANSWER)
     if place.config:
         env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"
         env["ANTHROPIC_CONFIG_DIR"] = f"{place.config}/anthropic"  # Where the vendor's other programs log in.
@@ -220,6 +224,11 @@ def _environment(task: Task, place: Place) -> dict[str, str]:
     if task.mcp_servers:
         env["MCP_TIMEOUT"] = str(_SERVER_START_MS)  # By default a server that says nothing holds up the start for 30 s.
     return env
+
+
+def _is_counted(task: Task) -> bool:
+    budgets = task.budgets.values()
+    return task.limits.largest_answer is not None or any(each.usd or each.tokens for each in budgets)
 
 
 def _stdin(task: Task, place: Place) -> bytes:

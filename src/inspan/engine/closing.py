@@ -1,5 +1,6 @@
 """What is written beside a log once it has ended: last words, exit code, a row in the index."""
 
+import time
 from collections.abc import Mapping
 
 import msgspec
@@ -8,6 +9,7 @@ from inspan.errors import HarnessFault, StateUnusable
 from inspan.folds.summary import Summary
 from inspan.protocol.events import RunEnded
 from inspan.protocol.outcome import outcome_of, status_of
+from inspan.protocol.spending import NANO_PER_USD, Spending
 from inspan.protocol.usage import Told, Usage
 from inspan.redaction import Gate, SecretSet
 from inspan.stores import index
@@ -42,10 +44,40 @@ def close_run(state: str, folder: RunFolder, summary: Summary, *, secrets: Mappi
         write_json(folder.file("exit.json"), exit_file, sync=False)
         _remember(state, folder, summary)
         index.put(state, [row_of(folder, summary, ended)])
+        _enter(state, folder, summary, ended)
         unmark_active(state, folder.run_id)
     except (StateUnusable, OSError):
         return False
     return True
+
+
+def _enter(state: str, folder: RunFolder, summary: Summary, ended: RunEnded) -> None:
+    """Enters what an agent told of a run without a gateway into the ledger, where deleting the run does not reach."""
+    started = summary.started
+    if started is None or summary.calls or started.model_from not in ("", "direct"):
+        return
+    from inspan.stores.ledger import Ledger  # Start-up time: runs behind a gateway have it open already.
+
+    spending = Spending(
+        run_id=folder.run_id,
+        call=0,
+        at=time.time(),
+        project=started.project,
+        task=started.task,
+        session=session_of(folder),
+        agent=started.agent,
+        model=summary.model or started.model,
+        role="",
+        usage=ended.usage,
+        nano=None if ended.cost_usd is None else round(ended.cost_usd * NANO_PER_USD),
+        source="agent",
+        scripted=False,
+    )
+    ledger = Ledger(state)
+    try:
+        ledger.settle(folder.run_id, 0, spending)
+    finally:
+        ledger.close()
 
 
 def _remember(state: str, folder: RunFolder, summary: Summary) -> None:

@@ -1,6 +1,7 @@
 """What a run's model calls cost and may still cost: the ledger, its budgets and the provider's rates, for one run."""
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -11,7 +12,6 @@ from inspan.folds.prices import Card, call_cost, cost
 from inspan.protocol.events import BudgetRefused, ErrorReported, Event, RateLimited
 from inspan.protocol.spending import NANO_PER_USD
 from inspan.protocol.usage import Usage
-from inspan.stores.folder import open_folder
 from inspan.stores.ledger import Ledger
 from inspan.stores.ledger_sums import Spender
 from inspan.stores.paths import cache_home
@@ -22,7 +22,8 @@ from .pricing import Pricing
 
 if TYPE_CHECKING:
     from inspan.gateway import ModelCall
-    from inspan.gateway.control import Control
+    from inspan.gateway.control import Control, Refusal
+    from inspan.gateway.upstream import Request
     from inspan.protocol.amounts import Denial
 
     from .budgets import Excess
@@ -75,6 +76,7 @@ class Money:
 
         task, route = self._plan.task, self._plan.route
         estimator = Estimator(largest_answer=task.limits.largest_answer)
+        lookup = _Lookup(self.look_up)
         budgets = BudgetControl(
             self._books,
             spender=self._spender,
@@ -84,7 +86,7 @@ class Money:
             on_refusal=self._over_budget,
         )
         if not route.reaches_provider:
-            return [budgets]
+            return [lookup, budgets]
         from .rates import RateControl
 
         rates = RateControl(
@@ -96,7 +98,12 @@ class Money:
             estimator=estimator,
             on_limited=self._limited,
         )
-        return [budgets, rates]
+        return [lookup, budgets, rates]
+
+    def look_up(self, model: str) -> None:
+        """Begins to look for a model's prices, so that nobody has to wait for them later."""
+        if self._is_priced and model not in self._finding:
+            self._finding[model] = self._loop.create_task(self._pricing.find(model, self._provider))
 
     async def cost_of(self, call: "ModelCall") -> float | None:
         """What a call cost, in dollars; None where no price is known, or where nobody is paid."""
@@ -113,8 +120,7 @@ class Money:
     async def _card(self, model: str) -> Card | None:
         """The prices of a model, looked up once; whoever asks meanwhile waits for the same answer."""
         if model not in self._cards:
-            if model not in self._finding:
-                self._finding[model] = self._loop.create_task(self._pricing.find(model, self._provider))
+            self.look_up(model)
             self._cards[model] = await asyncio.shield(self._finding[model])
         return self._cards[model]
 
@@ -144,6 +150,20 @@ class Money:
         self._record([ErrorReported(message=message)])
 
 
+class _Lookup:
+    """The first to hear of a call: its model's prices are looked for while the model answers."""
+
+    def __init__(self, look_up: Callable[[str], None]) -> None:
+        self._look_up = look_up
+
+    async def admit(self, request: "Request", number: int) -> "Refusal | None":
+        if request.ask:
+            self._look_up(request.ask.model)
+
+    def ended(self, call: "ModelCall") -> None:
+        """Nothing was taken."""
+
+
 def spender(plan: Plan, *, started_at: float) -> Spender:
     """The run as the ledger knows it."""
     return Spender(
@@ -152,7 +172,7 @@ def spender(plan: Plan, *, started_at: float) -> Spender:
         task=plan.task.task,
         agent=plan.agent,
         session=plan.session,
-        lock=open_folder(plan.folder).file("lock"),
+        lock=os.path.join(plan.folder, "lock"),
         started_at=started_at,
         scripted=plan.route.uses_gateway and not plan.route.reaches_provider,
     )

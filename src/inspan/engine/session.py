@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from inspan.contracts.driver import Driver
 from inspan.folds.summary import Summary
+from inspan.folds.usage import differs
 from inspan.framing.jsonl import Lines, Overlong
 from inspan.protocol.commands import Cancel, Command, Ping
-from inspan.protocol.events import EndingBegan, ErrorReported, Event, RunEnded, Unrecognized
+from inspan.protocol.events import EndingBegan, ErrorReported, Event, RunEnded, Unrecognized, UsageDiffers
 from inspan.protocol.limits import Ending
 from inspan.protocol.outcome import Reason, outcome_of
 from inspan.redaction import SecretSet
@@ -276,7 +277,15 @@ class Session:
             except OSError:
                 pass  # Not there, or not empty: then it is no litter.
 
+    def _compare(self) -> None:
+        """Tells where the agent's own count of its tokens is not the gateway's."""
+        told, measured = self.summary.usage, self.summary.gateway_usage
+        percent = differs(told, measured) if told and measured and not self._broken else None
+        if told and measured and percent:
+            self._record([UsageDiffers(told=told, measured=measured, percent=round(percent, 1))])
+
     def _conclude(self) -> RunEnded:
+        self._compare()
         facts = Facts(
             driver=self._driver,
             summary=self.summary,
@@ -305,11 +314,12 @@ class Session:
             duration_s=round(time.monotonic() - self._started_at, 3),
             session_id=summary.session_id,
             usage=summary.spent,
-            cost_usd=summary.cost_usd,
+            cost_usd=summary.spent_usd,
             model_calls=summary.calls,
             files_changed=summary.files_changed,
             resets_at=summary.rate_limit.resets_at if summary.rate_limit else None,
             denied=summary.denied,
+            told=summary.usage if summary.gateway_usage else None,
         )
 
 

@@ -3,11 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from inspan.protocol.events import ModelCallEnded
 from inspan.protocol.spending import NANO_PER_USD
 from inspan.protocol.usage import Usage
 
 _ALIKE_PERCENT = 1.0
+_INPUTS = ("cache_read", "cache_write")
 
 
 class CallSums(NamedTuple):
@@ -72,13 +75,16 @@ def all_calls(calls: Mapping[Kind, CallSums]) -> CallSums:
 
 
 def differs(told: Usage, measured: Usage) -> float | None:
-    """By how many percent of what was measured the agent's count is off, in the field where it is worst.
+    """By how many percent of what was measured the agent's count is off, in the kind where it is worst; None up to one.
 
-    None up to one percent. Reasoning is a part of the output that not every agent tells: one that tells none of it is
-    taken to be silent about it.
+    Not every agent tells caches and reasoning apart: a kind of which it tells nothing is taken as a part of its input
+    or output.
     """
-    fields = [name for name in Usage.__struct_fields__ if name != "reasoning" or told.reasoning]
-    worst = max(_percent(getattr(told, name), getattr(measured, name)) for name in fields)
+    silent = [name for name in _INPUTS if not getattr(told, name)]
+    whole = msgspec.structs.replace(measured, input=measured.input + sum(getattr(measured, name) for name in silent))
+    unheard = {*silent, *(() if told.reasoning else ("reasoning",))}
+    heard = [name for name in Usage.__struct_fields__ if name not in unheard]
+    worst = max(_percent(getattr(told, name), getattr(whole, name)) for name in heard)
     return worst if worst > _ALIKE_PERCENT else None
 
 

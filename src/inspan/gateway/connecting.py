@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from inspan.errors import BadInput
-from inspan.gateway.connection import Connection, Cut
+from inspan.gateway.connection import BUFFER_BYTES, Connection, Cut
 from inspan.gateway.routes import Origin, Proxy
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Connector:
         self._ca_files = tuple(ca_files)
         self._timeout_s = timeout_s
         self._context: SSLContext | None = None
+        self._buffer = bytearray(BUFFER_BYTES)
 
     async def connect(self) -> Connection:
         """Raises `Unreachable`."""
@@ -56,7 +57,7 @@ class Connector:
 
     async def _open(self) -> Connection:
         nearest = self.proxy.origin if self.proxy else self.origin
-        connection = await _open_socket(nearest, timeout_s=self._timeout_s)
+        connection = await _open_socket(nearest, buffer=self._buffer, timeout_s=self._timeout_s)
         try:
             if self.origin.scheme == "https":
                 await self._secure(connection)
@@ -84,7 +85,7 @@ class Connector:
             raise Cut(f"the proxy answered {head.status}")
 
 
-async def _open_socket(origin: Origin, *, timeout_s: float) -> Connection:
+async def _open_socket(origin: Origin, *, buffer: bytearray, timeout_s: float) -> Connection:
     """Tries the addresses of a host in turn, each with its share of the time."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
@@ -93,7 +94,7 @@ async def _open_socket(origin: Origin, *, timeout_s: float) -> Connection:
         share_s = (deadline - loop.time()) / (len(addresses) - number + 1)
         try:
             async with asyncio.timeout(share_s):
-                _, connection = await loop.create_connection(Connection, address, origin.port)
+                _, connection = await loop.create_connection(lambda: Connection(buffer), address, origin.port)
         except OSError:  # That its share of the time is over is one, too.
             if number == len(addresses):
                 raise

@@ -36,7 +36,9 @@ class LiveUpstream:
     ) -> None:
         origin, self._path = read_base_url(base_url)
         if not (key.isascii() and (key.isprintable() and key == key.strip())):
-            raise BadInput("key", "(hidden)", "cannot stand in a header: it has spaces around it or odd characters.")
+            raise BadInput(
+                "key", "(hidden)", "cannot stand in a header: it begins or ends with a space, or is no plain text."
+            )
         self._client = Client(origin, proxies=proxies, ca_files=ca_files)
         self._token = token
         self._key = key

@@ -44,10 +44,17 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 def newest_of(body: bytes) -> Newest:
     """What a request adds to its conversation; nothing, if it is none."""
+    try:
+        return _newest(_messages(body))
+    except _UNREADABLE:
+        return Newest((), ())
+
+
+def _newest(messages: list[msgspec.Raw]) -> Newest:
     new: list[Json] = []
     called: list[str] = []
     is_answered = False
-    for item in map(_item, reversed(_messages(body))):
+    for item in map(_item, reversed(messages)):
         if _is_of_the_model(item):
             is_answered = True
             called[:0] = _calls(item)
@@ -58,21 +65,16 @@ def newest_of(body: bytes) -> Newest:
     # Results may come in the order in which the tools were done, which is not the same each time.
     order = {id_: place for place, id_ in enumerate(called)}
     results = sorted((result for item in new for result in _results(item)), key=lambda each: order.get(each.id, -1))
-    messages = [tuple(_others(item)) for item in new if word(item, "role") not in _OF_THE_HARNESS]
-    return Newest(tuple(results), tuple(parts for parts in messages if parts))
+    said = [tuple(_others(item)) for item in new if word(item, "role") not in _OF_THE_HARNESS]
+    return Newest(tuple(results), tuple(parts for parts in said if parts))
 
 
 def _messages(body: bytes) -> list[msgspec.Raw]:
-    try:
-        read = _decode_body(body)
-        if bytes(read.request) != b"null":
-            read = _decode_body(read.request)
-        for found in (read.messages, read.input, read.contents):
-            if bytes(found) != b"null":
-                return _listed(found)
-    except _UNREADABLE:
-        pass
-    return []
+    read = _decode_body(body)
+    if bytes(read.request) != b"null":
+        read = _decode_body(read.request)
+    found = next((raw for raw in (read.messages, read.input, read.contents) if bytes(raw) != b"null"), None)
+    return [] if found is None else _listed(found)
 
 
 def _listed(raw: msgspec.Raw) -> list[msgspec.Raw]:

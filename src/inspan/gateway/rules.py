@@ -12,10 +12,12 @@ _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _LONG_MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp][Mm])?"
-_ZONE = r"(?: ?(?:Z|UTC|GMT|[A-Z]{3,4}|[+-]\d{2}:?\d{2}))"
+_ZONE = r"(?: ?(?:Z\b|UTC|GMT|[A-Z]{2,3}T\b|[+-]\d{2}:?\d{2}))"
 _UNIT = r"(?:ns|µs|us|ms|s|secs?|seconds?|mins?|minutes?|h|hours?)"
+# What one rule leaves may be for another: rarely more than one round changes something.
+_MOST_ROUNDS = 8
 # Quotes of JSON inside JSON have backslashes before them.
-_Q = r'\\*"?'
+_Q = r'\\{0,8}"?'
 _BLOCKS = (
     "system-reminder",
     "environment_context",
@@ -37,7 +39,10 @@ _BLOCKS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """`pattern` becomes `becomes`; `example` is such a text, and `shown` what is left of it."""
+    """`pattern` becomes `becomes`; `example` is such a text, and `shown` what is left of it.
+
+    A text that has none of the `hints`, in small letters, is not searched: most texts have few.
+    """
 
     name: str
     what: str
@@ -46,6 +51,7 @@ class Rule:
     example: str
     shown: str
     results_only: bool = False
+    hints: tuple[str, ...] = ("",)
 
 
 RULES: tuple[Rule, ...] = (
@@ -53,28 +59,31 @@ RULES: tuple[Rule, ...] = (
         name="preamble",
         what="blocks that agents put before or behind a text: " + ", ".join(f"`<{name}>`" for name in _BLOCKS),
         pattern=r"(?s)(?:# AGENTS\.md instructions[^\n<]*\s*)?"
-        rf"<(?P<block>{'|'.join(_BLOCKS)})>.*?</(?P=block)>\s*",
+        rf"<(?P<block>{'|'.join(_BLOCKS)})>(?:(?!<(?P=block)>).)*?</(?P=block)>\s*",
         becomes="\n",
         example="<system-reminder>Today is Sunday.</system-reminder>do it",
         shown="do it",
+        hints=tuple(f"</{name.lower()}>" for name in _BLOCKS),
     ),
     Rule(
         name="newline",
         what="a newline, a return or a tab as JSON inside a text spells it",
-        pattern=r"\\+[nrt]",
+        pattern=r"\\{1,8}[nrt]",
         becomes="\n",
         example=r'{"output":"a\nb"}',
         shown='{"output":"a\nb"}',
         results_only=True,
+        hints=("\\",),
     ),
     Rule(
         name="subagent",
         what="the id of a subagent, and what it used",
         pattern=r"(?s)agentId: \w+[^\n]*|<usage>.*?</usage>|(?<=<task-id>)\w+|(?<=<tool-use-id>)\w+",
         becomes="<id>",
-        example="agentId: a5f0c1d (use SendMessage to continue)",
+        example="agentId: q7 (send a message to continue)",
         shown="<id>",
         results_only=True,
+        hints=("agentid", "</usage>", "<task-id>", "<tool-use-id>"),
     ),
     Rule(
         name="date and time",
@@ -105,6 +114,7 @@ RULES: tuple[Rule, ...] = (
         becomes="<uuid>",
         example="session 1d741f90-ce82-47e9-805d-4ae4fdb9b54b",
         shown="session <uuid>",
+        hints=("-",),
     ),
     Rule(
         name="tool call",
@@ -113,6 +123,7 @@ RULES: tuple[Rule, ...] = (
         becomes="<id>",
         example="toolu_4c0f714e2a8a5675109ab122",
         shown="<id>",
+        hints=("_", "chatcmpl-"),
     ),
     Rule(
         name="chunk",
@@ -122,6 +133,18 @@ RULES: tuple[Rule, ...] = (
         example="Chunk ID: 8cfe5a",
         shown="Chunk ID: <id>",
         results_only=True,
+        hints=("chunk",),
+    ),
+    Rule(
+        name="process",
+        what="the number of a process, of a session in a terminal, of a task in the background",
+        pattern=r"(?i)\b((?:pid|process|session id|background with id)(?: is)?[:=]? )(?=\w*\d)\w+"
+        r"|(\b(?:tasks|tool-results)/)\w+(?=\.\w+\b)",
+        becomes=r"\1\2<number>",
+        example="Process running with session ID 41873",
+        shown="Process running with session ID <number>",
+        results_only=True,
+        hints=("pid", "process", "session id", "background", "tasks/", "tool-results/"),
     ),
     Rule(
         name="hexadecimal",
@@ -138,6 +161,7 @@ RULES: tuple[Rule, ...] = (
         becomes=r"\1:<port>",
         example="http://127.0.0.1:41873/v1",
         shown="http://127.0.0.1:<port>/v1",
+        hints=("127.0.0.1:", "localhost:", "0.0.0.0:", "[::"),
     ),
     Rule(
         name="clock",
@@ -147,6 +171,7 @@ RULES: tuple[Rule, ...] = (
         example="up since 14:25:18",
         shown="up since <time>",
         results_only=True,
+        hints=(":",),
     ),
     Rule(
         name="duration",
@@ -166,16 +191,7 @@ RULES: tuple[Rule, ...] = (
         example="Original token count: 45",
         shown="Original token count: <count>",
         results_only=True,
-    ),
-    Rule(
-        name="process",
-        what="the number of a process, of a session in a terminal, of a task in the background",
-        pattern=r"(?i)\b((?:pid|process|session id|background with id)(?: is)?[:=]? )(?=\w*\d)\w+"
-        r"|(\b(?:tasks|tool-results)/)\w+(?=\.\w+\b)",
-        becomes=r"\1\2<number>",
-        example="Process running with session ID 41873",
-        shown="Process running with session ID <number>",
-        results_only=True,
+        hints=("original", "truncated"),
     ),
     Rule(
         name="temporary name",
@@ -185,6 +201,7 @@ RULES: tuple[Rule, ...] = (
         example="/var/tmp.Xw3kQz81Lm/log",
         shown="/var/<temporary>/log",
         results_only=True,
+        hints=("tmp",),
     ),
 )
 PLACES_ROW = (
@@ -197,10 +214,15 @@ PLACES_ROW = (
 
 def normalised(text: str, *, is_result: bool) -> str:
     """The text with everything replaced that a rule knows; doing it again changes nothing."""
-    for rule, pattern in _compiled():
-        if is_result or not rule.results_only:
-            text = pattern.sub(rule.becomes, text)
-    return text.strip()
+    for _ in range(_MOST_ROUNDS):
+        before, small = text, text.lower()
+        for rule, pattern in _compiled():
+            if (is_result or not rule.results_only) and any(hint in small for hint in rule.hints):
+                text = pattern.sub(rule.becomes, text)
+        text = text.strip()
+        if text == before:
+            break
+    return text
 
 
 def rows() -> list[tuple[str, str, str, str]]:

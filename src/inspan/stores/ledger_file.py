@@ -88,10 +88,8 @@ class LedgerFile:
     @contextmanager
     def reading(self) -> "Generator[sqlite3.Connection]":
         """One look at the file as it was at one moment; never waits for a writer."""
-        with self._told():
-            self._database.execute("BEGIN")
-            with self._database:
-                yield self._database
+        with self._told(), _at_one_moment(self._database):
+            yield self._database
 
     def _connected(self) -> "sqlite3.Connection":
         import sqlite3  # Start-up time: most commands need no ledger.
@@ -108,8 +106,9 @@ class LedgerFile:
         return database
 
     def _check(self, database: "sqlite3.Connection") -> None:
-        version = _version(database)
-        if version == 0 and _is_empty(database):
+        with _at_one_moment(database):
+            version, is_empty = _version(database), _is_empty(database)
+        if version == 0 and is_empty:
             self._make(database)
         elif version != VERSION:
             raise StateUnusable(
@@ -157,6 +156,14 @@ class LedgerFile:
 def path_of(state: str) -> str:
     """Where the ledger of a state folder lies."""
     return os.path.join(state, "ledger.db")
+
+
+@contextmanager
+def _at_one_moment(database: "sqlite3.Connection") -> Generator[None]:
+    """Between two looks another process may make the ledger."""
+    database.execute("BEGIN")
+    with database:
+        yield
 
 
 def _version(database: "sqlite3.Connection") -> int:

@@ -97,8 +97,9 @@ def _notes(total: Sums, table: Table | None) -> Iterator[str]:
     if counted.calls_without_usage:
         yield f"Tokens were not stated in the answers to {_count(counted.calls_without_usage, 'call')}."
     scripted = total.scripted
-    if scripted.cost_usd:
-        yield f"A scripted model answered {_count(scripted.runs, 'run')}: ${scripted.cost_usd:.4f} was never paid."
+    if scripted.runs:
+        unpaid = f"${scripted.cost_usd:.4f} was never paid" if scripted.cost_usd else "nothing was paid"
+        yield f"A scripted model answered {_count(scripted.runs, 'run')}: {unpaid}."
     if table:
         yield f"Prices: {table}."
 

@@ -1,0 +1,45 @@
+"""The gateway of a run to a provider, in a process as a supervisor's is. Arguments: token, key, the provider's port.
+
+Prints its port, serves until its stdin closes.
+"""
+
+import asyncio
+import gc
+import socket
+import sys
+
+gc.disable()  # As a supervisor starts.
+
+from inspan.gateway import Gateway, ModelCall  # noqa: E402
+from inspan.gateway.live import LiveUpstream  # noqa: E402
+from inspan.protocol.limits import Limits  # noqa: E402
+
+gc.enable()
+
+
+async def main(token: str, key: str, port: str) -> None:
+    listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+    upstream = LiveUpstream(base_url=f"http://127.0.0.1:{port}", token=token, key=key)
+    gateway = Gateway(
+        token=token,
+        upstream=upstream,
+        on_call=_check,
+        stall_timeout_s=Limits().stall_timeout_s,
+        on_stall=_check,
+        passes_other=True,
+    )
+    await gateway.open(listener)
+    print(listener.getsockname()[1], flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    await gateway.close()
+    await upstream.close()
+
+
+def _check(call: ModelCall) -> None:
+    """A figure counts only if the gateway did its work: every answer was measured to its end."""
+    if call.problem or call.usage is None or call.usage.output != 40:
+        print(f"{call}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
