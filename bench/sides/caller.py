@@ -3,7 +3,6 @@
 Prints, for each route, how long the first byte of each answer took and how old each event was when it was read.
 """
 
-import heapq
 import selectors
 import socket
 import sys
@@ -97,17 +96,15 @@ class _Line:
 def main(wanted: Wanted) -> None:
     seen = {route.name: _Seen() for route in wanted.routes}
     selector = selectors.DefaultSelector()
+    streams = [[_Line(route, wanted, seen[route.name]) for route in wanted.routes] for _ in range(wanted.streams)]
     began = time.monotonic()
-    due: list[tuple[float, int, list[_Line]]] = []
-    for number in range(wanted.streams):
-        lines = [_Line(route, wanted, seen[route.name]) for route in wanted.routes]
-        heapq.heappush(due, (began + wanted.spread_s * number / wanted.streams, number, lines * (wanted.requests + 1)))
+    due = [(began + wanted.spread_s * number / wanted.streams, lines) for number, lines in enumerate(streams)]
     while due or selector.get_map():
         now = time.monotonic()
         if now - began > _LONGEST_S:
             raise TimeoutError(f"{len(due)} streams not begun, {len(selector.get_map())} not ended")
         while due and due[0][0] <= now:
-            _go_on(selector, heapq.heappop(due)[2])
+            _go_on(selector, due.pop(0)[1] * (wanted.requests + 1))
         for key, _ in selector.select(max(0.0, due[0][0] - now) if due else 1.0):
             line, rest = key.data
             if line.read():

@@ -9,6 +9,7 @@ import json
 import re
 import textwrap
 import time
+from functools import cache
 from itertools import cycle, islice
 from typing import Any
 
@@ -110,6 +111,7 @@ class Reading:
         return ages
 
 
+@cache
 def _body(wished: str) -> bytes:
     """Instructions, tools, and a conversation of tool calls that fills the rest."""
     pieces = cycle(textwrap.wrap(inspect.getsource(argparse), 1200, replace_whitespace=False))

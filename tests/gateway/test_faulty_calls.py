@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from .stage import PATHS, TOKEN, WIRES, Stage, ask_body, error_kind, exchange, path_of, said_in_body
+from .stage import PATHS, TOKEN, WIRES, Stage, ask_body, exchange, path_of, said_in_body
 
 SAY = '[[call]]\nsay = ["one ", "two"]\nrepeat = "always"\n'
 either = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])

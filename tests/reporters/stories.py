@@ -22,6 +22,7 @@ from inspan.protocol.events import (
     ToolStarted,
     TurnFailed,
     Unrecognized,
+    UsageDiffers,
 )
 from inspan.protocol.usage import Usage
 from inspan.reporters.narration import Kind
@@ -88,6 +89,18 @@ TOLD: list[tuple[Event, list[tuple[Kind, str]]]] = [
     (McpServerFailed(name="db"), [("warning", "! the tool server db cannot be used\n")]),
     (McpServerFailed(name="db", message="gone"), [("warning", "! the tool server db cannot be used: gone\n")]),
     (RateLimited(message="slow down"), [("warning", "! rate limited: slow down\n")]),
+    (
+        RateLimited(message="slow down", resets_at=1700000000.5, held=True),
+        [("warning", "! rate limited with another run: slow down, until 2023-11-14 22:13:20 UTC\n")],
+    ),
+    (
+        RateLimited(message="slow down", resets_at=1e30),
+        [("warning", "! rate limited: slow down, until nobody knows when\n")],
+    ),
+    (
+        UsageDiffers(told=Usage(input=90), measured=Usage(input=100), percent=10.0),
+        [("warning", "! the agent counted 90 tokens, the gateway 100: 10% apart\n")],
+    ),
     (ErrorReported(message="odd"), [("warning", "! odd\n")]),
     (TurnFailed(failure="network", message="cut"), [("failure", "! turn failed (network): cut\n")]),
     (ModelCallEnded(call=1, wire="chat", status=200), []),

@@ -5,6 +5,7 @@ from typing import get_args
 import pytest
 
 from inspan.protocol.events import (
+    BudgetRefused,
     CommandExecuted,
     Event,
     PermissionAnswered,
@@ -22,7 +23,7 @@ from inspan.reporters.narration import Kind, Narrator, Passage
 from .stories import ENDED, TOLD
 
 # Said by another event, or of no interest to somebody who watches.
-SILENT = {ThreadStarted, TurnStarted, TurnCompleted, CommandExecuted, PermissionAnswered, UsageReported}
+SILENT = {ThreadStarted, TurnStarted, TurnCompleted, CommandExecuted, PermissionAnswered, UsageReported, BudgetRefused}
 PIECES = (TextDelta(block="1", text="I wi"), TextDelta(block="1", text="ll."))
 
 

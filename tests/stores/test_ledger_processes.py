@@ -20,7 +20,7 @@ from inspan.stores.ledger_tree import Standing, tree
 
 from .accounts import PROJECT, Accounts, nano
 
-LIMIT_NANO = 100_000
+LIMIT_NANO = 40_000
 LIMIT_S = 120.0
 # A run that reserves and settles until its budget is used up, or for ever; what it reserves is enough, but for one.
 SPENDS = f"""

@@ -1,5 +1,6 @@
 """Events of an agent's run as text for a reader. Pure: what is told is whole, and nobody has redacted or cut it yet."""
 
+import time
 from collections.abc import Callable
 from typing import Any, Literal, cast
 
@@ -26,6 +27,7 @@ from inspan.protocol.events import (
     TurnFailed,
     TurnStarted,
     Unrecognized,
+    UsageDiffers,
 )
 
 Kind = Literal[
@@ -141,7 +143,21 @@ def _mcp_server_failed(event: McpServerFailed) -> list[Passage]:
 
 
 def _rate_limited(event: RateLimited) -> list[Passage]:
-    return _line(f"! rate limited: {event.message}", "warning")
+    until = f", until {_clock(event.resets_at)}" if event.resets_at else ""
+    return _line(f"! rate limited{' with another run' if event.held else ''}: {event.message}{until}", "warning")
+
+
+def _clock(moment: float) -> str:
+    """A moment as a person reads it; what a provider says may be no moment at all."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(moment))
+    except (ValueError, OverflowError, OSError):
+        return "nobody knows when"
+
+
+def _usage_differs(event: UsageDiffers) -> list[Passage]:
+    words = f"the agent counted {event.told.total} tokens, the gateway {event.measured.total}"
+    return _line(f"! {words}: {event.percent:g}% apart", "warning")
 
 
 def _error_reported(event: ErrorReported) -> list[Passage]:
@@ -197,6 +213,7 @@ _TELLERS: dict[type, Callable[[Any], list[Passage]]] = {
     PermissionAsked: _permission_asked,
     McpServerFailed: _mcp_server_failed,
     RateLimited: _rate_limited,
+    UsageDiffers: _usage_differs,
     ErrorReported: _error_reported,
     TurnFailed: _turn_failed,
     ModelCallEnded: _model_call_ended,

@@ -1,0 +1,147 @@
+"""A run that makes model calls, with a real ledger under it and no gateway around it."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from inspan.engine.books import Books
+from inspan.engine.budgets import BudgetControl, Excess
+from inspan.engine.estimates import Estimator
+from inspan.engine.rates import Limited, RateControl
+from inspan.gateway.call import ModelCall
+from inspan.gateway.upstream import Ask, Request
+from inspan.protocol.budget import Budget, Node
+from inspan.protocol.limits import Rates
+from inspan.protocol.usage import Usage
+from inspan.stores.ledger import Ledger
+from inspan.stores.ledger_sums import Spender
+from tests.stores.accounts import held, written
+
+T = TypeVar("T")
+MODEL = "some-model"
+# Dollars for a million tokens: nano-dollars for a thousandth of one token.
+NANO = {"input": 3_000, "output": 15_000, "cache_read": 300, "cache_write": 3_750, "cache_write_1h": 6_000}
+
+
+def price(model: str, usage: Usage, extras: Mapping[str, int]) -> int | None:
+    """What `MODEL` costs; of others nobody knows it."""
+    if model != MODEL:
+        return None
+    for_an_hour = extras.get("cache_write_1h", 0)
+    return (
+        usage.input * NANO["input"]
+        + usage.output * NANO["output"]
+        + usage.cache_read * NANO["cache_read"]
+        + (usage.cache_write - for_an_hour) * NANO["cache_write"]
+        + for_an_hour * NANO["cache_write_1h"]
+    )
+
+
+def request(
+    size: int = 300, *, plain: bytes | None = None, max_output: int | None = None, model: str = MODEL, key: str = ""
+) -> Request:
+    """A call to a model with a body of this size."""
+    body = b"x" * size if plain is None else plain
+    return Request(
+        method="POST",
+        path="/v1/messages",
+        headers={"x-api-key": key} if key else {},
+        body=body,
+        plain=body,
+        wire="messages",
+        purpose="call",
+        ask=Ask(model=model, stream=True, tools=(), newest_text="", max_output=max_output),
+    )
+
+
+def call(number: int, **changes: object) -> ModelCall:
+    """A call that went well and said what it used."""
+    values: dict[str, object] = {
+        "wire": "messages",
+        "model": MODEL,
+        "status": 200,
+        "usage": Usage(input=100, output=10),
+        "duration_s": 0.1,
+        "whole": True,
+        "answer_bytes": 300,
+    }
+    return ModelCall(number=number, **{**values, **changes})  # pyright: ignore[reportArgumentType] (a test names fields)
+
+
+class Scene:
+    """One run: its books, its controls, and what they told."""
+
+    def __init__(self, root: Path, run_id: str = "r1", *, budgets: Mapping[Node, Budget] | None = None) -> None:
+        root.mkdir(exist_ok=True)
+        self.state = str(root / "state")
+        self.refused: list[Excess] = []
+        self.limited: list[Limited] = []
+        self.troubles: list[str] = []
+        self.budgets = dict(budgets or {})
+        lock = root / f"{run_id}.lock"
+        self._lock = held(lock)
+        self.spender = Spender(
+            run_id=run_id,
+            project="web-1a2b",
+            task="default",
+            agent="scripted",
+            session="s1",
+            lock=str(lock),
+            started_at=0.0,
+        )
+        self.estimator = Estimator()
+        self.books = Books(lambda: Ledger(self.state, wait_s=0.3), on_trouble=self.troubles.append)
+
+    async def open(self) -> None:
+        import time
+
+        from msgspec.structs import replace
+
+        self.spender = replace(self.spender, started_at=time.time())
+        assert await self.books.ask(lambda ledger: ledger.open_run(self.spender, self.budgets)) is None
+
+    def budget(self, *, wait_s: float = 0.0, estimator: Estimator | None = None) -> BudgetControl:
+        return BudgetControl(
+            self.books,
+            spender=self.spender,
+            budgets=self.budgets,
+            price=price,
+            estimator=estimator or self.estimator,
+            on_refusal=self.refused.append,
+            wait_s=wait_s,
+        )
+
+    def rates(self, rates: Rates, *, key: str = "key-1", provider: str = "example.org") -> RateControl:
+        return RateControl(
+            self.books,
+            run_id=self.spender.run_id,
+            provider=provider,
+            key=key,
+            rates=rates,
+            estimator=self.estimator,
+            on_limited=self.limited.append,
+        )
+
+    async def settled(self) -> None:
+        """Everything that was told is written."""
+        await self.books.ask(lambda ledger: None)
+
+    async def close(self) -> None:
+        await self.books.close()
+        os.close(self._lock)
+
+
+def play(root: Path, act: Callable[[Scene], Awaitable[T]], **budgets: str) -> T:
+    """Runs a test's part on a loop, in a scene that is open."""
+
+    async def played() -> T:
+        scene = Scene(root, budgets=written(**budgets))
+        try:
+            await scene.open()
+            return await act(scene)
+        finally:
+            await scene.close()
+
+    return asyncio.run(played())

@@ -1,0 +1,305 @@
+"""Each call is reserved by its size and settled by what it used; what has no room is refused before it costs anything."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from inspan.engine.budgets import Excess
+from inspan.engine.estimates import Estimator
+from inspan.gateway.control import Refusal
+from inspan.protocol.amounts import Amounts
+from inspan.protocol.usage import Usage
+from inspan.stores.ledger import spendings
+from inspan.stores.ledger_tree import Standing, tree
+from tests.stores.accounts import written
+
+from .spenders import MODEL, NANO, Scene, call, play, price, request
+
+WAIT_S = 30.0
+
+
+def _run(state: str) -> Standing:
+    return next(each for each in tree(state) if each.node == "run")
+
+
+def test_a_call_is_set_aside_at_the_dearest_price_and_settled_at_what_it_used(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> tuple[Amounts, Amounts, Amounts]:
+        control = scene.budget()
+        assert await control.admit(request(300, max_output=1000), 1) is None
+        kept = _run(scene.state).reserved
+        control.ended(call(1))
+        await scene.settled()
+        return kept, _run(scene.state).reserved, _run(scene.state).spent._replace(seconds=0.0)
+
+    kept, after, spent = play(tmp_path, act, run="1usd")
+    assert kept == Amounts(nano=101 * NANO["cache_write"] + 1000 * NANO["output"], tokens=1101, calls=1)
+    assert after == Amounts()
+    assert spent == Amounts(nano=100 * NANO["input"] + 10 * NANO["output"], tokens=110, calls=1)
+
+
+def test_a_cache_for_an_hour_is_the_dearest_where_the_request_asks_for_one(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> Amounts:
+        body = b'{"cache_control":{"type":"ephemeral","ttl":"1h"}}' + b"x" * 251
+        assert await scene.budget().admit(request(plain=body, max_output=1), 1) is None
+        return _run(scene.state).reserved
+
+    assert play(tmp_path, act, run="1usd").nano == 101 * NANO["cache_write_1h"] + NANO["output"]
+
+
+def test_a_call_without_room_is_refused_with_the_node_and_the_numbers(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> tuple[Refusal | None, list[Excess]]:
+        return await scene.budget().admit(request(300, max_output=1000), 1), scene.refused
+
+    refusal, heard = play(tmp_path, act, project="1ktok/day")
+    sentence = "The budget of project web-1a2b is 1000 tokens per day: 0 tokens spent, 1101 tokens asked for."
+    assert refusal == Refusal(problem="refused: budget of project web-1a2b", message=sentence)
+    assert heard == [Excess(node="project web-1a2b", message=sentence, call=1)]
+
+
+def test_a_model_without_a_price_is_refused_under_a_budget_in_dollars(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> Refusal | None:
+        return await scene.budget().admit(request(model="nobody-knows"), 1)
+
+    refusal = play(tmp_path, act, task="1usd", run="1mtok")
+    assert refusal and refusal.message == (
+        "The budget of task default is in dollars, and no price is known for the model 'nobody-knows'. "
+        "Set a price for it in the configuration, or use a budget in tokens."
+    )
+
+
+def test_a_model_without_a_price_is_fine_under_any_other_budget(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> Standing:
+        control = scene.budget()
+        assert await control.admit(request(model="nobody-knows"), 1) is None
+        control.ended(call(1, model="nobody-knows"))
+        await scene.settled()
+        return _run(scene.state)
+
+    standing = play(tmp_path, act, run="1mtok,5calls")
+    assert (standing.spent.nano, standing.spent.tokens, standing.unpriced) == (0, 110, 1)
+
+
+def test_without_a_limit_nothing_is_reserved_and_the_row_is_written_after_the_call(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        control = scene.budget()
+        assert await control.admit(request(), 1) is None
+        assert _run(scene.state).reserved == Amounts()
+        control.ended(call(1, role="side"))
+        await scene.settled()
+
+    play(tmp_path, act, run="1h,3restarts")
+    (row,) = spendings(str(tmp_path / "state"))
+    assert row._replace(at=0.0)._asdict() == {
+        "run_id": "r1",
+        "call": 1,
+        "at": 0.0,
+        "project": "web-1a2b",
+        "task": "default",
+        "session": "s1",
+        "agent": "scripted",
+        "model": MODEL,
+        "role": "side",
+        "usage": Usage(input=100, output=10),
+        "nano": price(MODEL, Usage(input=100, output=10), {}),
+        "source": "gateway",
+        "scripted": False,
+    }
+
+
+_KEPT = Usage(input=101)  # What a request of 300 bytes is guessed to hold.
+
+
+@pytest.mark.parametrize(
+    ("changes", "stated", "charged"),
+    [
+        ({}, Usage(input=100, output=10), Usage(input=100, output=10)),
+        ({"status": 500, "usage": None, "whole": False}, Usage(), Usage()),
+        ({"status": 429, "usage": None}, Usage(), Usage()),
+        ({"status": None, "usage": None, "whole": False, "problem": "unreachable: refused"}, Usage(), Usage()),
+        ({"usage": None, "whole": False, "answer_bytes": 0}, None, _KEPT + Usage(output=1)),
+        ({"usage": None, "whole": False, "answer_bytes": 2997}, None, _KEPT + Usage(output=1000)),
+        ({"usage": None, "whole": False, "answer_bytes": 10**6}, None, _KEPT + Usage(output=5000)),
+        ({"usage": None, "whole": True, "answer_bytes": 297}, None, _KEPT + Usage(output=100)),
+        (
+            {"status": None, "usage": None, "whole": False, "problem": "client hung up", "answer_bytes": 0},
+            None,
+            _KEPT + Usage(output=1),
+        ),
+        (
+            {"usage": Usage(input=90, output=1), "whole": False, "answer_bytes": 297, "problem": "cut"},
+            Usage(input=90, output=1),
+            Usage(input=90, output=100),
+        ),
+        ({"status": 500, "usage": Usage(input=90)}, Usage(input=90), Usage(input=90)),
+    ],
+    ids=str,
+)
+def test_budgets_stay_safe_and_rows_stay_honest(
+    tmp_path: Path, changes: dict[str, object], stated: Usage | None, charged: Usage
+) -> None:
+    async def act(scene: Scene) -> Standing:
+        control = scene.budget()
+        assert await control.admit(request(300, max_output=5000), 1) is None
+        control.ended(call(1, **changes))
+        await scene.settled()
+        return _run(scene.state)
+
+    standing = play(tmp_path, act, run="1usd")
+    (row,) = spendings(str(tmp_path / "state"))
+    assert (row.usage, row.nano) == (stated, None if stated is None else price(MODEL, stated, {}))
+    spent = standing.spent
+    assert (spent.nano, spent.tokens, spent.calls) == (price(MODEL, charged, {}), charged.total, 1)
+    assert standing.estimated == int(stated != charged)
+
+
+def test_a_call_that_another_control_refused_is_no_call(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> Standing:
+        control = scene.budget()
+        assert await control.admit(request(), 1) is None
+        control.ended(call(1, status=402, usage=None, problem="refused: rate limit"))
+        await scene.settled()
+        return _run(scene.state)
+
+    standing = play(tmp_path, act, run="1usd")
+    assert (standing.spent._replace(seconds=0.0), standing.reserved) == (Amounts(), Amounts())
+    assert spendings(str(tmp_path / "state")) == []
+
+
+def test_a_client_that_goes_while_its_call_waits_leaves_nothing_set_aside(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> Amounts:
+        control = scene.budget(wait_s=WAIT_S)
+        assert await control.admit(request(max_output=900), 1) is None
+        waiting = asyncio.ensure_future(control.admit(request(max_output=900), 2))
+        await asyncio.sleep(0.1)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        control.ended(call(1, usage=Usage(input=1)))
+        await scene.settled()
+        return _run(scene.state).reserved
+
+    assert play(tmp_path, act, run="1100tok") == Amounts()
+
+
+def test_a_call_waits_for_those_under_way_when_only_they_are_in_its_way(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> tuple[float, Refusal | None]:
+        control = scene.budget(wait_s=WAIT_S)
+        assert await control.admit(request(max_output=900), 1) is None
+        waiting = asyncio.ensure_future(control.admit(request(max_output=900), 2))
+        await asyncio.sleep(0.2)
+        assert not waiting.done()
+        control.ended(call(1, usage=Usage(input=50, output=10)))
+        began = time.monotonic()
+        return time.monotonic() - began, await waiting
+
+    waited, refusal = play(tmp_path, act, run="1100tok")
+    assert refusal is None
+    assert waited < WAIT_S
+
+
+def test_a_call_does_not_wait_for_what_others_cannot_give_back(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> Refusal | None:
+        control = scene.budget(wait_s=3600)
+        assert await control.admit(request(max_output=900), 1) is None
+        return await control.admit(request(max_output=2000), 2)
+
+    assert play(tmp_path, act, run="1100tok") is not None
+
+
+def test_two_runs_share_their_projects_budget_through_the_ledger(tmp_path: Path) -> None:
+    async def act() -> list[Refusal | None]:
+        scenes = [Scene(tmp_path, name, budgets=written(project="1100tok")) for name in ("r1", "r2")]
+        for scene in scenes:
+            await scene.open()
+        answers = [await scene.budget().admit(request(max_output=900), 1) for scene in scenes]
+        for scene in scenes:
+            await scene.close()
+        return answers
+
+    first, second = asyncio.run(act())
+    assert first is None
+    assert second and "1001 tokens set aside" in second.message
+
+
+def test_a_ledger_that_cannot_be_used_refuses_what_has_a_limit(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> Refusal | None:
+        from inspan.stores.ledger import Ledger
+
+        other = Ledger(scene.state)
+        with other.file.writing():
+            refusal = await scene.budget().admit(request(), 1)
+        other.close()
+        return refusal
+
+    refusal = play(tmp_path, act, run="1usd")
+    assert refusal and refusal.problem == "refused: budget of ledger"
+    assert "ledger.db cannot be used: database is locked" in refusal.message
+
+
+def test_what_could_not_be_written_at_once_is_written_later(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> list[str]:
+        from inspan.stores.ledger import Ledger
+
+        control = scene.budget()
+        other = Ledger(scene.state)
+        with other.file.writing():
+            for number in (1, 2):
+                assert await control.admit(request(), number) is None
+                control.ended(call(number))
+            await scene.settled()
+        other.close()
+        assert spendings(scene.state) == []
+        await scene.settled()
+        return scene.troubles
+
+    troubles = play(tmp_path, act)
+    assert [row.call for row in spendings(str(tmp_path / "state"))] == [1, 2]
+    assert len(troubles) == 1
+    assert "database is locked" in troubles[0]
+
+
+def test_the_books_write_what_they_owe_before_they_close(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        control = scene.budget()
+        for number in range(50):
+            assert await control.admit(request(), number) is None
+            control.ended(call(number))
+
+    play(tmp_path, act)
+    assert len(spendings(str(tmp_path / "state"))) == 50
+
+
+def test_the_loop_goes_on_while_the_ledger_is_busy(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> int:
+        from inspan.stores.ledger import Ledger
+
+        other, beats = Ledger(scene.state), 0
+        with other.file.writing():
+            asking = asyncio.ensure_future(scene.budget().admit(request(), 1))
+            while not asking.done():
+                await asyncio.sleep(0.01)
+                beats += 1
+        other.close()
+        return beats
+
+    assert play(tmp_path, act, run="1usd") > 5
+
+
+def test_what_is_no_call_to_a_model_is_no_matter_of_budgets(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> Refusal | None:
+        from dataclasses import replace
+
+        return await scene.budget().admit(replace(request(), ask=None, purpose="count tokens"), 1)
+
+    assert play(tmp_path, act, run="1tok") is None
+
+
+def test_a_configured_largest_answer_bounds_what_is_set_aside(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> Amounts:
+        control = scene.budget(estimator=Estimator(largest_answer=700))
+        assert await control.admit(request(300, max_output=64_000), 1) is None
+        return _run(scene.state).reserved
+
+    assert play(tmp_path, act, run="1usd").tokens == 101 + 700
