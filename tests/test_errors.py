@@ -32,6 +32,7 @@ CODES = {
     "LogTooNew": ("log_too_new", False),
     "LogBroken": ("log_broken", False),
     "SandboxUnusable": ("sandbox_unusable", False),
+    "BudgetSpent": ("budget_spent", False),
     "HarnessFault": ("harness_fault", True),
     "AgentFailed": ("agent_failed", False),
     "AuthenticationError": ("authentication", False),

@@ -51,9 +51,7 @@ class _Line:
     """One connection on one route."""
 
     def __init__(self, route: Route, wanted: Wanted, seen: _Seen) -> None:
-        self._request = request(
-            route.path, port=route.port, key=route.key, events=wanted.events, gap_ms=wanted.gap_ms
-        )
+        self._request = request(route.path, port=route.port, key=route.key, events=wanted.events, gap_ms=wanted.gap_ms)
         self._events = wanted.events
         self._seen = seen
         self._is_warm = False
@@ -110,9 +108,7 @@ def main(wanted: Wanted) -> None:
             if line.read():
                 selector.unregister(line.socket)
                 _go_on(selector, rest)
-    told: dict[str, Any] = {
-        name: {"first_us": each.first_us, "chunk_us": each.chunk_us} for name, each in seen.items()
-    }
+    told: dict[str, Any] = {name: {"first_us": each.first_us, "chunk_us": each.chunk_us} for name, each in seen.items()}
     tell(**told)
 
 

@@ -5,11 +5,11 @@ Prints its port, serves until its stdin closes.
 
 import asyncio
 import gc
-import socket
 import sys
 
 gc.disable()  # As a supervisor starts.
 
+from bench.sides.listener import listener  # noqa: E402
 from inspan.gateway import Gateway, ModelCall  # noqa: E402
 from inspan.gateway.live import LiveUpstream  # noqa: E402
 from inspan.protocol.limits import Limits  # noqa: E402
@@ -18,7 +18,7 @@ gc.enable()
 
 
 async def main(token: str, key: str, port: str) -> None:
-    listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+    accepting = listener()
     upstream = LiveUpstream(base_url=f"http://127.0.0.1:{port}", token=token, key=key)
     gateway = Gateway(
         token=token,
@@ -28,8 +28,8 @@ async def main(token: str, key: str, port: str) -> None:
         on_stall=_check,
         passes_other=True,
     )
-    await gateway.open(listener)
-    print(listener.getsockname()[1], flush=True)
+    await gateway.open(accepting)
+    print(accepting.getsockname()[1], flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     await gateway.close()
     await upstream.close()

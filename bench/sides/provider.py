@@ -5,9 +5,9 @@ Prints its port, serves until its stdin closes.
 
 import asyncio
 import re
-import socket
 import sys
 
+from bench.sides.listener import listener
 from bench.stage.exchange import closing, opening, stamped, wish
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
@@ -31,7 +31,7 @@ class _Answering(asyncio.Protocol):
         self._seen += data
         end = self._seen.find(b"\r\n\r\n") + 4
         if end < 4:
-            return
+            return None
         length = _LENGTH.search(self._seen, 0, end)
         if length is None:
             # What a proxy asks by itself while it starts.
@@ -57,9 +57,9 @@ class _Answering(asyncio.Protocol):
 
 
 async def main() -> None:
-    listener = socket.create_server(("127.0.0.1", 0), backlog=512)
-    await asyncio.get_running_loop().create_server(_Answering, sock=listener)
-    print(listener.getsockname()[1], flush=True)
+    accepting = listener()
+    await asyncio.get_running_loop().create_server(_Answering, sock=accepting)
+    print(accepting.getsockname()[1], flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
 

@@ -131,13 +131,20 @@ def _body(wished: str) -> bytes:
 
 
 def _tool(name: str, description: str) -> dict[str, Any]:
-    fields = {f"{name.lower()}_{field}": {"type": "string", "description": f"The {field}."} for field in ("path", "text")}
+    fields = {
+        f"{name.lower()}_{field}": {"type": "string", "description": f"The {field}."} for field in ("path", "text")
+    }
     schema = {"type": "object", "properties": fields, "required": sorted(fields), "additionalProperties": False}
     return {"name": name, "description": description, "input_schema": schema}
 
 
 def _turn(call: str, result: str) -> list[dict[str, Any]]:
-    use = {"type": "tool_use", "id": call, "name": "Bash", "input": {"command": "make test", "description": "Run tests"}}
+    use = {
+        "type": "tool_use",
+        "id": call,
+        "name": "Bash",
+        "input": {"command": "make test", "description": "Run tests"},
+    }
     answer = {"type": "tool_result", "tool_use_id": call, "content": result, "is_error": False}
     return [{"role": "assistant", "content": [use]}, {"role": "user", "content": [answer]}]
 

@@ -21,6 +21,7 @@
     │   ├── LogTooNew
     │   └── LogBroken
     ├── SandboxUnusable
+    ├── BudgetSpent           a budget has nothing left for another run
     ├── HarnessFault          inspan itself broke: a bug, never the agent's doing
     └── AgentFailed           what the agent did, for those who ask a result to raise it
         ├── AuthenticationError
@@ -91,12 +92,6 @@ class BadConfig(BadInput):
     """A key, a value or a file of the configuration that cannot be used."""
 
     code = "bad_config"
-
-
-class BudgetSpent(InspanError):
-    """A budget has nothing left for another run."""
-
-    code = "budget_spent"
 
 
 class BadScenario(BadInput):
@@ -195,6 +190,12 @@ class SandboxUnusable(InspanError):
     """The sandbox that was asked for cannot be set up here."""
 
     code = "sandbox_unusable"
+
+
+class BudgetSpent(InspanError):
+    """A budget has nothing left for another run."""
+
+    code = "budget_spent"
 
 
 class HarnessFault(InspanError):

@@ -94,7 +94,7 @@ def test_commands_are_offered_by_their_beginning(busy: House) -> None:
         (("inspan", "--"), ["--version", "--help"]),
         (("inspan", "stop", "--"), ["--json", "--help"]),
         (("inspan", "run", "--model"), ["--model", "--model-from"]),
-        (("inspan", "cost", "--by", ""), ["agent", "model", "run", "day", "project"]),
+        (("inspan", "cost", "--by", ""), ["agent", "model", "run", "day", "project", "session", "task", "role"]),
         (("inspan", "prune", "--outcome", "com"), ["completed"]),
         (("inspan", "completion", ""), list(SHELLS)),
         (("inspan", "agents", ""), ["install"]),

@@ -74,6 +74,7 @@ def test_get_prints_lists_line_by_line_and_tables_key_by_key(house: House) -> No
         "idle_timeout": "off",
         "stall_timeout": "2m",
         "max_turns": "off",
+        "largest_answer": "off",
     }
 
 

@@ -50,8 +50,19 @@ FLAGS = {"T": "--tools", "A": "--allowedTools", "D": "--disallowedTools", "S": "
 
 @pytest.mark.parametrize(("fields", "words"), MODES.values(), ids=MODES)
 def test_each_mode_has_its_command_line(fields: dict[str, Any], words: tuple[str, ...]) -> None:
-    expected = tuple(FLAGS.get(word, word) for word in words)
-    assert launched(DRIVER, CLEAN, **fields).argv == (*HEAD, *expected, "--session-id", "S", "--strict-mcp-config")
+    expected = (*(FLAGS.get(word, word) for word in words), "--session-id", "S")
+    ours = () if "S" in words else ("--settings", "/SCRATCH/settings.json")
+    assert launched(DRIVER, CLEAN, **fields).argv == (*HEAD, *expected, *ours, "--strict-mcp-config")
+
+
+def test_where_settings_apply_ours_stand_above_them_and_lead_to_the_gateway() -> None:
+    launch = launched(DRIVER, CLEAN, options=("--settings", "own.json"))
+    assert json.loads(launch.files["/SCRATCH/settings.json"]) == {
+        "env": {"ANTHROPIC_BASE_URL": ENDPOINT.url, **dict.fromkeys(DRIVER.switches, "")},
+        "apiKeyHelper": "",
+    }
+    assert after(launch.argv, "--settings") == ["/SCRATCH/settings.json", "own.json"]
+    assert launched(DRIVER, USER).files == {}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +90,7 @@ def test_settings_of_the_user_apply_where_they_cannot_loosen_the_mode(
         (
             {"resume": "R", "session_id": ""},
             {"system_prompt": "x"},
-            ["--resume", "R", "--system-prompt-file"],
+            ["--resume", "R", "--settings"],
         ),
         (
             {"resume": "R", "session_id": "", "version": (2, 1, 325)},
@@ -110,7 +121,7 @@ def test_choices_are_options() -> None:
 
 
 def test_prompts_lie_in_files_and_the_prompt_itself_goes_in_by_stdin() -> None:
-    launch = launched(DRIVER, CLEAN, system_prompt="Own é", append_system_prompt="-x")
+    launch = launched(DRIVER, CLEAN, system_prompt="Own é", append_system_prompt="-x", mode="review")
     assert launch.files == {"/SCRATCH/system-prompt.md": "Own é".encode(), "/SCRATCH/appended-prompt.md": b"-x"}
     assert after(launch.argv, "--system-prompt-file") == ["/SCRATCH/system-prompt.md"]
     assert after(launch.argv, "--append-system-prompt-file") == ["/SCRATCH/appended-prompt.md"]

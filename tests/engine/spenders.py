@@ -2,12 +2,13 @@
 
 import asyncio
 import os
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
 from inspan.engine.books import Books
-from inspan.engine.budgets import BudgetControl, Excess
+from inspan.engine.budgets import BudgetControl, Excess, Price
 from inspan.engine.estimates import Estimator
 from inspan.engine.rates import Limited, RateControl
 from inspan.gateway.call import ModelCall
@@ -89,20 +90,15 @@ class Scene:
             agent="scripted",
             session="s1",
             lock=str(lock),
-            started_at=0.0,
+            started_at=time.time(),
         )
         self.estimator = Estimator()
         self.books = Books(lambda: Ledger(self.state, wait_s=0.3), on_trouble=self.troubles.append)
 
     async def open(self) -> None:
-        import time
-
-        from msgspec.structs import replace
-
-        self.spender = replace(self.spender, started_at=time.time())
         assert await self.books.ask(lambda ledger: ledger.open_run(self.spender, self.budgets)) is None
 
-    def budget(self, *, wait_s: float = 0.0, estimator: Estimator | None = None) -> BudgetControl:
+    def budget(self, *, wait_s: float = 0.0, estimator: Estimator | None = None, price: Price = price) -> BudgetControl:
         return BudgetControl(
             self.books,
             spender=self.spender,

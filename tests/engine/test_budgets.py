@@ -1,7 +1,8 @@
-"""Each call is reserved by its size and settled by what it used; what has no room is refused before it costs anything."""
+"""Each call is reserved by its size and settled by what it used; without room, it is refused before it costs."""
 
 import asyncio
-import time
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from inspan.engine.estimates import Estimator
 from inspan.gateway.control import Refusal
 from inspan.protocol.amounts import Amounts
 from inspan.protocol.usage import Usage
-from inspan.stores.ledger import spendings
+from inspan.stores.ledger import Ledger, spendings
 from inspan.stores.ledger_tree import Standing, tree
 from tests.stores.accounts import written
 
@@ -184,19 +185,16 @@ def test_a_client_that_goes_while_its_call_waits_leaves_nothing_set_aside(tmp_pa
 
 
 def test_a_call_waits_for_those_under_way_when_only_they_are_in_its_way(tmp_path: Path) -> None:
-    async def act(scene: Scene) -> tuple[float, Refusal | None]:
+    async def act(scene: Scene) -> Refusal | None:
         control = scene.budget(wait_s=WAIT_S)
         assert await control.admit(request(max_output=900), 1) is None
         waiting = asyncio.ensure_future(control.admit(request(max_output=900), 2))
         await asyncio.sleep(0.2)
         assert not waiting.done()
         control.ended(call(1, usage=Usage(input=50, output=10)))
-        began = time.monotonic()
-        return time.monotonic() - began, await waiting
+        return await waiting
 
-    waited, refusal = play(tmp_path, act, run="1100tok")
-    assert refusal is None
-    assert waited < WAIT_S
+    assert play(tmp_path, act, run="1100tok") is None
 
 
 def test_a_call_does_not_wait_for_what_others_cannot_give_back(tmp_path: Path) -> None:
@@ -225,8 +223,6 @@ def test_two_runs_share_their_projects_budget_through_the_ledger(tmp_path: Path)
 
 def test_a_ledger_that_cannot_be_used_refuses_what_has_a_limit(tmp_path: Path) -> None:
     async def act(scene: Scene) -> Refusal | None:
-        from inspan.stores.ledger import Ledger
-
         other = Ledger(scene.state)
         with other.file.writing():
             refusal = await scene.budget().admit(request(), 1)
@@ -240,8 +236,6 @@ def test_a_ledger_that_cannot_be_used_refuses_what_has_a_limit(tmp_path: Path) -
 
 def test_what_could_not_be_written_at_once_is_written_later(tmp_path: Path) -> None:
     async def act(scene: Scene) -> list[str]:
-        from inspan.stores.ledger import Ledger
-
         control = scene.budget()
         other = Ledger(scene.state)
         with other.file.writing():
@@ -271,10 +265,53 @@ def test_the_books_write_what_they_owe_before_they_close(tmp_path: Path) -> None
     assert len(spendings(str(tmp_path / "state"))) == 50
 
 
+def test_work_that_breaks_does_not_keep_the_rest_from_being_written(tmp_path: Path) -> None:
+    def breaks(ledger: Ledger) -> None:
+        raise ZeroDivisionError
+
+    async def act(scene: Scene) -> None:
+        control = scene.budget()
+        assert await control.admit(request(), 1) is None
+        scene.books.tell(breaks)
+        control.ended(call(1))
+        await scene.settled()
+        assert scene.troubles == ["An entry of the ledger is lost: ZeroDivisionError()."]
+
+    play(tmp_path, act)
+    assert [row.call for row in spendings(str(tmp_path / "state"))] == [1]
+
+
+def test_closed_books_take_nothing_more(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        control = scene.budget()
+        assert await control.admit(request(), 1) is None
+        await scene.books.close()
+        control.ended(call(1))
+        refusal = await control.admit(request(), 2)
+        assert refusal and "The ledger of this run is closed." in refusal.message
+
+    play(tmp_path, act, run="1usd")
+    assert spendings(str(tmp_path / "state")) == []
+
+
+def test_a_price_that_cannot_be_found_out_is_unknown_and_what_was_used_is_kept(tmp_path: Path) -> None:
+    def breaks(model: str, usage: Usage, extras: Mapping[str, int]) -> int | None:
+        raise TimeoutError
+
+    async def act(scene: Scene) -> None:
+        control = scene.budget(price=breaks)
+        assert await control.admit(request(), 1) is None
+        control.ended(call(1))
+        await scene.settled()
+        assert scene.troubles == []
+
+    play(tmp_path, act, run="1mtok")
+    (row,) = spendings(str(tmp_path / "state"))
+    assert (row.usage, row.nano) == (Usage(input=100, output=10), None)
+
+
 def test_the_loop_goes_on_while_the_ledger_is_busy(tmp_path: Path) -> None:
     async def act(scene: Scene) -> int:
-        from inspan.stores.ledger import Ledger
-
         other, beats = Ledger(scene.state), 0
         with other.file.writing():
             asking = asyncio.ensure_future(scene.budget().admit(request(), 1))
@@ -289,8 +326,6 @@ def test_the_loop_goes_on_while_the_ledger_is_busy(tmp_path: Path) -> None:
 
 def test_what_is_no_call_to_a_model_is_no_matter_of_budgets(tmp_path: Path) -> None:
     async def act(scene: Scene) -> Refusal | None:
-        from dataclasses import replace
-
         return await scene.budget().admit(replace(request(), ask=None, purpose="count tokens"), 1)
 
     assert play(tmp_path, act, run="1tok") is None

@@ -7,9 +7,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from inspan.gateway import Gateway, ScriptUpstream, Upstream, parse_scenario
+from inspan.gateway import Gateway, Reply, Request, ScriptUpstream, Upstream, parse_scenario
 from inspan.gateway.recording import RecordUpstream
 from inspan.gateway.replaying import ReplayUpstream
+from inspan.gateway.wire import Answer
+from inspan.gateway.wires import BY_NAME
 
 from .conftest import ARGUMENTS, environment
 from .stage import TOKEN, WAIT_S, Stage
@@ -104,6 +106,20 @@ class Room:
 
     def files(self) -> dict[str, str]:
         return {file.name: file.read_text() for file in self.work.glob("*.txt")}
+
+
+class Model:
+    """A model that makes up its mind about each request."""
+
+    def __init__(self, decide: Callable[[Request], Answer]) -> None:
+        self._decide = decide
+
+    async def answer(self, request: Request, reply: Reply) -> None:
+        stream = BY_NAME[request.wire].stream(self._decide(request))
+        await reply.start(200, {"content-type": "text/event-stream"})
+        for piece in (*stream.head, *stream.tail):
+            await reply.write(piece)
+        await reply.finish()
 
 
 def scripted(scenario: str, *, cwd: str = "/") -> ScriptUpstream:

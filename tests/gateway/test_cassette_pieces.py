@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inspan.gateway.carried import Carried
 from inspan.gateway.cassette import Piece
 from inspan.gateway.pieces import bytes_of, pieces_of
 from inspan.gateway.places import Places
@@ -92,8 +93,8 @@ def test_an_answer_without_secrets_and_folders_is_kept_byte_for_byte(wire: Any, 
     answer = Answer(model="m", think=("h", "m"), say=("a", "b\n"), tools=(tool,), usage=Usage(input=1))
     stream = wire.stream(answer)
     data = b"".join((*stream.head, *stream.tail)) if is_stream else wire.body(answer)
-    clean = scrubbed(pieces_of(data, is_stream=is_stream), redact=redact, places=HERE)
-    assert joined([filled(piece, THERE) for piece in kept(clean)]) == data
+    clean = scrubbed(pieces_of(data, is_stream=is_stream), redact=redact, places=HERE, carried=Carried())
+    assert joined([filled(piece, places=THERE, carried=Carried()) for piece in kept(clean)]) == data
 
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
@@ -104,11 +105,13 @@ def test_a_secret_and_a_folder_are_found_however_a_text_is_streamed(wire: Any, c
     parts = tuple(text[a:b] for a, b in pairwise(places))
     tool = ToolUse(name="run", arguments={"cmd": text})
     stream = wire.stream(Answer(model="m", think=parts, say=parts, tools=(tool,), usage=Usage(input=1)))
-    clean = scrubbed(pieces_of(b"".join((*stream.head, *stream.tail)), is_stream=True), redact=redact, places=HERE)
+    clean = scrubbed(
+        pieces_of(b"".join((*stream.head, *stream.tail)), is_stream=True), redact=redact, places=HERE, carried=Carried()
+    )
     written = b"".join(map(msgspec.json.encode, clean)).decode()
     assert redact(written) == written
     assert "/srv/here" not in written and "/home/someone" not in written
-    spoken = joined([filled(piece, THERE) for piece in clean]).decode()
+    spoken = joined([filled(piece, places=THERE, carried=Carried()) for piece in clean]).decode()
     wanted = f"key {MARKER} in /mnt/t h e r e/a.py and /root."
     assert wanted in spoken
 
@@ -116,10 +119,10 @@ def test_a_secret_and_a_folder_are_found_however_a_text_is_streamed(wire: Any, c
 def test_a_folder_in_the_pieces_of_arguments_is_found_and_the_rest_stays() -> None:
     pieces = ['{"pa', 'th": "/srv/he', 're/work/a.py", "n": 1', "}"]
     events = [delta("partial_json", piece) for piece in pieces]
-    clean = scrubbed(pieces_of(sse(*events), is_stream=True), redact=str, places=HERE)
+    clean = scrubbed(pieces_of(sse(*events), is_stream=True), redact=str, places=HERE, carried=Carried())
     assert texts(clean) == ['{"path": "{{cwd}}/a.py", "n": 1}', "", "", ""]
     whole = [delta("text", "look: "), delta("text", "/srv/here/work"), delta("text", " end")]
-    clean = scrubbed(pieces_of(sse(*whole), is_stream=True), redact=str, places=HERE)
+    clean = scrubbed(pieces_of(sse(*whole), is_stream=True), redact=str, places=HERE, carried=Carried())
     assert texts(clean) == ["look: ", "{{cwd}}", " end"]
 
 
@@ -128,9 +131,11 @@ def test_texts_of_different_blocks_are_not_joined() -> None:
     events = [delta("text", first, index=0), delta("text", second, index=1)]
     chunks = [call_delta(0, first), call_delta(1, second)]
     for raw in (sse(*events), sse(*chunks)):
-        assert joined(scrubbed(pieces_of(raw, is_stream=True), redact=redact, places=NOTHING)) == raw
+        assert joined(scrubbed(pieces_of(raw, is_stream=True), redact=redact, places=NOTHING, carried=Carried())) == raw
     chunks = [call_delta(1, "x"), call_delta(0, first), call_delta(1, "y"), call_delta(0, second)]
-    written = joined(scrubbed(pieces_of(sse(*chunks), is_stream=True), redact=redact, places=NOTHING)).decode()
+    written = joined(
+        scrubbed(pieces_of(sse(*chunks), is_stream=True), redact=redact, places=NOTHING, carried=Carried())
+    ).decode()
     assert MARKER in written and second not in written
 
 
@@ -165,7 +170,9 @@ def texts(pieces: list[Piece]) -> list[str]:
 def test_no_form_of_an_answer_keeps_a_secret(raw: bytes, is_stream: bool) -> None:
     secrets = SecretSet({"THE_KEY": SECRET, "NUMBER": "12345678901", "FLOAT": "12345678.901"})
     data = b"data: " + raw + b"\n\n" if is_stream else raw
-    clean = scrubbed(pieces_of(data, is_stream=is_stream), redact=secrets.redact_text, places=NOTHING)
+    clean = scrubbed(
+        pieces_of(data, is_stream=is_stream), redact=secrets.redact_text, places=NOTHING, carried=Carried()
+    )
     written = b"".join(map(msgspec.json.encode, clean))
     assert not secrets.find_any(written)
     assert not secrets.find_any(joined(kept(clean)))
@@ -177,14 +184,17 @@ def test_what_the_responses_wire_repeats_of_its_request_is_left_out() -> None:
         (json.dumps(response).encode(), False),
         (sse({"type": "response.created", "response": response}), True),
     ):
-        written = joined(scrubbed(pieces_of(raw, is_stream=is_stream), redact=str, places=NOTHING)).decode()
+        written = joined(
+            scrubbed(pieces_of(raw, is_stream=is_stream), redact=str, places=NOTHING, carried=Carried())
+        ).decode()
         assert '"instructions":null,"tools":[],"user":null' in written
         assert "You are" not in written
 
 
-@given(
-    text=st.text(), more=st.lists(st.sampled_from(["/srv/here/work", "{{cwd}}", "{{literal cwd}}", "{{", "/a", " "]))
-)
+_PLACES = st.sampled_from(["/srv/here/work", "{{cwd}}", "{{literal cwd}}", "{{id 1.2}}", "{{", "/a", " "])
+
+
+@given(text=st.text(), more=st.lists(_PLACES))
 def test_what_is_hidden_is_shown_as_it_was(text: str, more: list[str]) -> None:
     whole = "".join(more) + text
     assert HERE.show(HERE.hide(whole)) == whole
@@ -220,8 +230,8 @@ def test_the_innermost_folder_counts() -> None:
 def test_a_folder_with_quotes_is_quoted_where_json_stands_in_a_text() -> None:
     odd = Places({"cwd": '/a "b"\\c'})
     events = [delta("partial_json", '{"path": "{{cwd}}"}'), delta("text", "{{cwd}}")]
-    spoken = [filled(piece, odd) for piece in pieces_of(sse(*events), is_stream=True)]
+    spoken = [filled(piece, places=odd, carried=Carried()) for piece in pieces_of(sse(*events), is_stream=True)]
     path, said = texts(spoken)
     assert (json.loads(path), said) == ({"path": '/a "b"\\c'}, '/a "b"\\c')
-    hidden = scrubbed(spoken, redact=str, places=odd)
+    hidden = scrubbed(spoken, redact=str, places=odd, carried=Carried())
     assert texts(hidden) == ['{"path": "{{cwd}}"}', "{{cwd}}"]

@@ -258,9 +258,9 @@ def test_what_the_upstream_noted_is_noted_again(tape: Path) -> None:
 
 
 def conversation(name: str, tool: str) -> dict[str, Any]:
-    use = {"type": "tool_use", "id": tool, "name": "run", "input": {}}
+    use: dict[str, Any] = {"type": "tool_use", "id": tool, "name": "run", "input": {}}
     result = {"type": "tool_result", "tool_use_id": tool, "content": "done"}
-    said = [{"role": "user", "content": name}, {"role": "assistant", "content": [use]}]
+    said: list[Any] = [{"role": "user", "content": name}, {"role": "assistant", "content": [use]}]
     return {"model": "m", "stream": False, "messages": [*said, {"role": "user", "content": [result]}]}
 
 
@@ -274,6 +274,32 @@ def test_of_calls_that_are_alike_the_one_of_this_conversation_answers(tape: Path
             for name, tool in (("b", "toolu_2"), ("a", "toolu_1"))
         ]
     assert [said_in_body("messages", answer) for answer in answers] == ["to b", "to a"]
+
+
+def test_a_name_that_a_tool_made_up_is_the_one_of_this_run_in_the_answers_after(tape: Path) -> None:
+    def result(text: str) -> dict[str, Any]:
+        return {
+            "model": "m",
+            "stream": True,
+            "input": [{"type": "function_call_output", "call_id": "c", "output": text}],
+        }
+
+    async def uses_the_session(request: Request, reply: Reply) -> None:
+        session = request.plain.split(b"session ID ")[1][:5].decode()
+        halves = [f'{{"session_id":{session[:2]}', f'{session[2:]},"note":"{{{{id 1.1}}}}"}}']
+        deltas = [
+            {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": half} for half in halves
+        ]
+        await reply.start(200, STREAM)
+        await reply.write(b"".join(f"data: {json.dumps(delta)}\n\n".encode() for delta in deltas))
+        await reply.finish()
+
+    with Recorder(tape, Acting(uses_the_session)) as recorder:
+        recorder.send("POST", "/v1/responses", body=result("Process running with session ID 35427\n"))
+    assert "35427" not in tape.read_text()
+    with Player(tape) as player:
+        played = player.send("POST", "/v1/responses", body=result("Process running with session ID 40001\n"))
+    assert "".join(event["delta"] for event in played.events) == '{"session_id":40001,"note":"{{id 1.1}}"}'
 
 
 def test_many_calls_at_once_each_get_their_own_answer(tape: Path) -> None:
@@ -430,7 +456,7 @@ def test_a_killed_recording_has_whole_calls_and_no_end(tape: Path) -> None:
         so_far = tape.read_bytes()
     killed = tape.with_name("killed.jsonl")
     killed.write_bytes(so_far)
-    with pytest.raises(BadInput, match="the recording was not finished: .* It has 1 whole call"):
+    with pytest.raises(BadInput, match=r"the recording was not finished: .* It has 1 whole call"):
         load_cassette(killed)
     assert tape.read_bytes() == so_far + b'{"calls":1}\n'
 

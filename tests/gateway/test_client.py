@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inspan.errors import BadInput
-from inspan.gateway.answer_body import body_of
-from inspan.gateway.answer_head import Head, NotHttp, split_head
+from inspan.gateway.bodies import body_of_answer
 from inspan.gateway.client import Client, Cut, Unreachable
+from inspan.gateway.heads import AnswerHead, NotHttp, split_answer
 from inspan.gateway.routes import Origin, proxy_for, read_base_url
 
 from .provider import WAIT_S, Line, Provider, authority, chunk, closes, head, resets, says, stream, then, whole
@@ -37,7 +37,9 @@ def client_for(url: str, **options: Any) -> Client:
     return Client(read_base_url(url)[0], **options)
 
 
-async def fetch(client: Client, *, method: str = "POST", body: bytes = b"", target: str = "/") -> tuple[Head, bytes]:
+async def fetch(
+    client: Client, *, method: str = "POST", body: bytes = b"", target: str = "/"
+) -> tuple[AnswerHead, bytes]:
     with await client.send(method, target, headers={"x-test": "1"}, body=body) as exchange:
         answered = await exchange.head()
         pieces: list[bytes] = []
@@ -53,12 +55,12 @@ async def closing(client: Client, work: Awaitable[Kind]) -> Kind:
         await client.close()
 
 
-def answers(provider: Provider, *, times: int = 1, **asked: Any) -> list[tuple[Head, bytes]]:
-    async def work() -> list[tuple[Head, bytes]]:
+def answers(provider: Provider, *, times: int = 1, **asked: Any) -> list[tuple[AnswerHead, bytes]]:
+    async def work() -> list[tuple[AnswerHead, bytes]]:
         client = client_for(provider.url)
         return await closing(client, several(client))
 
-    async def several(client: Client) -> list[tuple[Head, bytes]]:
+    async def several(client: Client) -> list[tuple[AnswerHead, bytes]]:
         return [await fetch(client, **asked) for _ in range(times)]
 
     return run(work())
@@ -156,7 +158,7 @@ def test_headers_that_come_twice_are_joined_and_cookies_are_not() -> None:
     sent = b"HTTP/1.1 204 \r\nVary: a\r\nvary:b\r\nset-cookie: c=1, 2\r\nset-cookie: d\r\nX-Odd:\t\xe9 \r\n\r\n"
     with Provider(says(sent)) as provider:
         ((answered, _),) = answers(provider)
-    assert answered == Head(status=204, headers={"vary": "a, b", "x-odd": "é"}, cookies=("c=1, 2", "d"))
+    assert answered == AnswerHead(status=204, headers={"vary": "a, b", "x-odd": "é"}, cookies=("c=1, 2", "d"))
 
 
 BROKEN = {
@@ -222,13 +224,25 @@ def test_what_is_no_http_is_named(why: str) -> None:
 @pytest.mark.parametrize("line", [b"x y: 1", b"x : 1", b" folded", b"x: \0", b"no colon", b"x: a\rb", b": 1"])
 def test_a_header_that_could_be_read_in_two_ways_is_not_read(line: bytes) -> None:
     with pytest.raises(NotHttp):
-        split_head(b"HTTP/1.1 200 OK\r\nfine: 1\r\n" + line + b"\r\n\r\n")
+        split_answer(b"HTTP/1.1 200 OK\r\nfine: 1\r\n" + line + b"\r\n\r\n")
 
 
 def test_a_connection_is_used_again() -> None:
     with Provider(says(OK)) as provider:
         answers(provider, times=5)
     assert (provider.connections, len(provider.asked)) == (1, 5)
+
+
+@pytest.mark.parametrize("ending", [None, closes, resets], ids=["stays", "closes", "resets"])
+def test_a_connection_that_was_opened_ahead_is_the_first_to_be_used(ending: Callable[[Line], None] | None) -> None:
+    async def work() -> bytes:
+        client = client_for(provider.url)
+        await client.warm()
+        return (await closing(client, fetch(client)))[1]
+
+    with Provider(*([ending] if ending else []), says(OK)) as provider:
+        assert run(work()) == b"ok"
+    assert provider.connections == (2 if ending else 1)
 
 
 def test_a_connection_that_was_closed_meanwhile_is_not_used_again() -> None:
@@ -373,7 +387,7 @@ def test_a_name_with_several_addresses_is_reached() -> None:
     assert answered.status == 200
 
 
-async def _from_localhost(port: int) -> list[tuple[Head, bytes]]:
+async def _from_localhost(port: int) -> list[tuple[AnswerHead, bytes]]:
     client = client_for(f"http://localhost:{port}")
     return [await closing(client, fetch(client))]
 
@@ -522,6 +536,7 @@ def test_a_proxy_tunnels_tls(tmp_path: Path) -> None:
         return await closing(client, several(client))
 
     async def several(client: Client) -> list[bytes]:
+        await client.warm()
         return [(await fetch(client))[1] for _ in range(2)]
 
     with Provider(says(OK), tls=vouched.context) as provider, Provider(tunnel) as proxy:
@@ -660,11 +675,11 @@ def as_we_read_it(pieces: list[bytes]) -> tuple[int, dict[str, str], bytes] | No
     for piece in pieces:
         if framing is None:
             begun += piece
-            split = split_head(begun)
+            split = split_answer(begun)
             if split is None:
                 continue
             found, piece = split
-            framing = body_of(found, method="GET")
+            framing = body_of_answer(found, method="GET")
         body += framing.take(piece)
         if framing.problem:
             return None

@@ -115,8 +115,7 @@ def test_any_text_can_be_replaced_twice(text: str, is_result: bool) -> None:
 def test_the_reference_lists_every_rule() -> None:
     page = (DOCS / "reference" / "cassettes.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| (.+) \| (.+) \| (.+) \| (.+) \|$", page, re.MULTILINE)
-    written = [tuple(cell.replace("\n", "⏎") for cell in row) for row in rules.rows()]
-    assert [row for row in listed if row in written] == written
+    assert [row for row in listed if row in rules.rows()] == rules.rows()
 
 
 MESSAGES: dict[str, Any] = {
@@ -290,4 +289,4 @@ def asks(body: Any, *, places: dict[str, str] | None = None, secret: str = "") -
         method="POST", path="/", headers={}, body=plain, plain=plain, wire="chat", purpose="call", ask=ask
     )
     redact = SecretSet({"KEY": secret}).redact_text
-    return Matching(redact=redact, places=Places(places or {})).asked(request, number=1)
+    return Matching(redact=redact, places=Places(places or {})).asked(request, number=1)[0]

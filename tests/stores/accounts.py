@@ -28,9 +28,9 @@ class Clock:
 class Accounts:
     """A ledger, its clock, and the locks of the runs that live."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, state: Path | None = None) -> None:
         self.root = root
-        self.state = str(root / "state")
+        self.state = str(state or root / "state")
         self.clock = Clock()
         self.ledger = Ledger(self.state, clock=self.clock)
         self.locks: dict[str, int] = {}

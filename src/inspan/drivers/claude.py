@@ -8,7 +8,17 @@ from typing import Any
 import msgspec
 
 from inspan.contracts.dialect import NOTHING, Said
-from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Launch, Place, failure, kind_told
+from inspan.contracts.driver import (
+    Capabilities,
+    Channel,
+    Driver,
+    Endpoint,
+    Install,
+    Launch,
+    Place,
+    failure,
+    kind_told,
+)
 from inspan.contracts.servers import veiled
 from inspan.contracts.wording import schema_words
 from inspan.protocol.commands import Command
@@ -75,6 +85,13 @@ _BUDGETED_ANSWER = 32_000
 _LONGEST_ARGUMENT = 120_000
 _SNAPSHOTS = (2, 1, 260)
 _READERS = ("Bash", "Read", "Grep", "Glob")
+# Each leads to another way to the model.
+_SWITCHES = (
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CODE_USE_FOUNDRY",
+    "ANTHROPIC_UNIX_SOCKET",
+)
 
 
 def launch(task: Task, place: Place) -> Launch:
@@ -82,8 +99,13 @@ def launch(task: Task, place: Place) -> Launch:
     argv = [place.program, "-p", "--output-format", "stream-json", "--verbose"]
     if task.mode == "complete" and not task.allowed_tools and place.config and place.has_key:
         argv.append("--bare")  # Leaves out what an answer has no use for, and any login: about 55 ms less.
-    argv += [*_permissions(task), *_sources(task, place), *_session(task, place), *_choices(task), *task.options]
+    argv += [*_permissions(task), *_sources(task, place), *_session(task, place), *_choices(task)]
     files: dict[str, bytes] = {}
+    if place.endpoint and _sources(task, place)[1:] != [""]:
+        path = f"{place.scratch}/settings.json"
+        files[path] = _settings(place.endpoint)
+        argv += ["--settings", path]
+    argv += task.options  # Behind those settings: of two files the last one counts.
     hidden = veiled(task.mcp_servers)
     for flag, name, content in (
         ("--mcp-config", "mcp.json", _mcp_config(hidden.servers)),
@@ -133,6 +155,13 @@ def _sources(task: Task, place: Place) -> list[str]:
     if _is_free(task):
         return []
     return ["--setting-sources", "user" if task.mode == "complete" and not place.config else ""]
+
+
+def _settings(endpoint: Endpoint) -> bytes:
+    """Settings that stand above a project's and the user's, whose variables would else win over the environment's and
+    lead past the gateway."""
+    env = {"ANTHROPIC_BASE_URL": endpoint.url, **dict.fromkeys(_SWITCHES, "")}
+    return msgspec.json.encode({"env": env, "apiKeyHelper": ""})
 
 
 def _names(patterns: Sequence[str]) -> tuple[str, ...]:
@@ -626,12 +655,7 @@ DRIVER = Driver(
     base_url="https://api.anthropic.com",
     base_url_variables=("ANTHROPIC_BASE_URL",),
     login_url="https://api.anthropic.com",
-    switches=(
-        "CLAUDE_CODE_USE_BEDROCK",
-        "CLAUDE_CODE_USE_VERTEX",
-        "CLAUDE_CODE_USE_FOUNDRY",
-        "ANTHROPIC_UNIX_SOCKET",
-    ),
+    switches=_SWITCHES,
     settings=(
         ("~/.claude/settings.json", "apiKeyHelper"),
         ("~/.claude/settings.json", "env.ANTHROPIC_API_KEY"),

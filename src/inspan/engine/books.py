@@ -17,7 +17,8 @@ class Books:
     """Does the work that it is given one after the other. Whoever made it closes it.
 
     What it is told and cannot write at once it owes: it is tried again before any other work, and a last time in
-    `close`. `on_trouble` hears, on the loop, of the first failure and of what was still owed at the end.
+    `close`. `on_trouble` hears, on the loop, of the first failure and of what was still owed at the end. After `close`,
+    nothing can be asked any more, and what is told is lost.
     """
 
     def __init__(self, open_ledger: Callable[[], Ledger], *, on_trouble: Callable[[str], None]) -> None:
@@ -32,11 +33,14 @@ class Books:
 
     async def ask(self, work: Callable[[Ledger], T]) -> T:
         """What the work gives; raises what it raises, `StateUnusable` where the ledger cannot be used."""
+        if self._closing is not None:
+            raise StateUnusable("The ledger of this run is closed.", next_step="Start another run.")
         return await asyncio.wrap_future(self._thread.submit(self._do, work))
 
     def tell(self, work: Callable[[Ledger], object]) -> None:
         """The same without waiting; it is done before anything that is asked after it."""
-        self._thread.submit(self._owe, work)
+        if self._closing is None:
+            self._thread.submit(self._owe, work)
 
     async def close(self) -> None:
         """Writes what is owed and closes the ledger; bounded and idempotent."""
@@ -54,16 +58,21 @@ class Books:
         self._pay()
 
     def _pay(self) -> None:
-        try:
-            while self._owed:
+        while self._owed:
+            try:
                 self._owed[0](self._opened())
-                self._owed.popleft()
-        except StateUnusable as error:
-            if not self._in_trouble:
-                self._in_trouble = True
-                self._loop.call_soon_threadsafe(self._on_trouble, str(error))
-        else:
-            self._in_trouble = False
+            except StateUnusable as error:
+                return self._complain(str(error))
+            except Exception as error:  # Work that breaks, in whatever way, must not keep the rest from being written.
+                self._complain(f"An entry of the ledger is lost: {error!r}.")
+            self._owed.popleft()
+        self._in_trouble = False
+        return None
+
+    def _complain(self, trouble: str) -> None:
+        if not self._in_trouble:
+            self._in_trouble = True
+            self._loop.call_soon_threadsafe(self._on_trouble, trouble)
 
     def _finish(self) -> None:
         self._pay()

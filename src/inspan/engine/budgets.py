@@ -111,21 +111,23 @@ class BudgetControl:
             raise
 
     async def _reserve(self, number: int, call: _UnderWay) -> Excess | None:
-        nano = await self._books.ask(lambda ledger: self._dearest(call)) if self._in_dollars else None
+        deadline, look_s = time.monotonic() + self._wait_s, _LOOK_S
+        while True:
+            found = await self._books.ask(lambda ledger: self._tried(ledger, number, call))
+            if not isinstance(found, Denial):
+                return found
+            if not found.may_pass or time.monotonic() >= deadline:
+                return Excess(node=found.where, message=found.sentence, call=number)
+            await asyncio.sleep(look_s)
+            look_s = min(look_s * 2, _LONGEST_LOOK_S)
+
+    def _tried(self, ledger: Ledger, number: int, call: _UnderWay) -> Denial | Excess | None:
+        """Priced and reserved on the ledger's thread at once: each change of threads costs the call's first byte."""
+        nano = self._dearest(call) if self._in_dollars else None
         if self._in_dollars and nano is None:
             return _unpriced(self._named(self._in_dollars[0]), call.model, number)
         tokens = call.estimate.input + call.estimate.output
-        deadline, look_s = time.monotonic() + self._wait_s, _LOOK_S
-        while True:
-            denial = await self._books.ask(
-                lambda ledger: ledger.reserve(self._spender.run_id, number, nano=nano, tokens=tokens)
-            )
-            if denial is None:
-                return None
-            if not denial.may_pass or time.monotonic() >= deadline:
-                return _excess(denial, number)
-            await asyncio.sleep(look_s)
-            look_s = min(look_s * 2, _LONGEST_LOOK_S)
+        return ledger.reserve(self._spender.run_id, number, nano=nano, tokens=tokens)
 
     def _named(self, node: Node) -> str:
         spender = self._spender
@@ -141,7 +143,7 @@ class BudgetControl:
         ]
         if call.estimate.caches_for_an_hour:
             ways.append((Usage(cache_write=tokens, output=output), {"cache_write_1h": tokens}))
-        costs = [self._price(call.model, usage, extras) for usage, extras in ways]
+        costs = [self._priced(call.model, usage, extras) for usage, extras in ways]
         return max((cost for cost in costs if cost is not None), default=None)
 
     def _settle(self, ledger: Ledger, call: ModelCall, estimate: Estimate, at: float) -> None:
@@ -156,7 +158,13 @@ class BudgetControl:
 
     def _cost(self, call: ModelCall, usage: Usage) -> int | None:
         """Nothing costs nothing, whatever the model."""
-        return self._price(call.model, usage, call.extras) if usage.total or call.extras else 0
+        return self._priced(call.model, usage, call.extras) if usage.total or call.extras else 0
+
+    def _priced(self, model: str, usage: Usage, extras: Mapping[str, int]) -> int | None:
+        try:
+            return self._price(model, usage, extras)
+        except Exception:  # Whatever keeps a price from being found: it is unknown, and what was used must be kept.
+            return None
 
 
 def _row(spender: Spender, call: ModelCall, *, usage: Usage | None, nano: int | None, at: float) -> Spending:
@@ -175,10 +183,6 @@ def _row(spender: Spender, call: ModelCall, *, usage: Usage | None, nano: int | 
         source="gateway",
         scripted=spender.scripted,
     )
-
-
-def _excess(denial: Denial, number: int) -> Excess:
-    return Excess(node=denial.where, message=denial.sentence, call=number)
 
 
 def _unpriced(node: str, model: str, number: int) -> Excess:

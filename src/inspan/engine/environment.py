@@ -11,6 +11,8 @@ from .access import login_secrets
 
 _OWN_SECRETS = "RUN_TOKEN"
 _SHORTEST_KEY = 8
+_PROXIES = ("http_proxy", "all_proxy")
+_GATEWAY_HOST = "127.0.0.1"
 
 
 def agent_environment(
@@ -40,7 +42,8 @@ def agent_environment(
         kept = {name: value for name, value in kept.items() if name not in secret}
     for name in (*driver.markers, *_replaced(driver, kept, keys=keys, login=login)):
         kept.pop(name, None)
-    return kept | dict(added)
+    made = kept | dict(added)
+    return _past_proxies(made) if gateway else made
 
 
 def known_secrets(
@@ -62,6 +65,16 @@ def known_secrets(
         for name, value in secrets.items():
             found[name if found.get(name, value) == value else f"{name}.added"] = value
     return found
+
+
+def _past_proxies(env: dict[str, str]) -> dict[str, str]:
+    """With the gateway's host among those that need no proxy: the agents would ask a proxy for loopback, too."""
+    if not any(value and name.lower() in _PROXIES for name, value in env.items()):
+        return env
+    found = {name: env.get(name, "") for name in ("NO_PROXY", "no_proxy")}
+    listed = found["no_proxy"] or found["NO_PROXY"]
+    entries = [entry for entry in listed.replace(",", " ").split() if entry != _GATEWAY_HOST]
+    return env | dict.fromkeys(found, ",".join([*entries, _GATEWAY_HOST]))
 
 
 def _secrets_of(env: Mapping[str, str], credentials: Sequence[str]) -> dict[str, str]:

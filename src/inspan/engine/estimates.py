@@ -17,13 +17,14 @@ _MOST_TOKENS_PER_BYTE = 1.0
 _TELLING_BYTES = 2_000
 _CALLS_REMEMBERED = 8
 # How pictures begin in base64: PNG, JPEG, GIF, WebP. Everything else that is encoded so counts as text.
-_PICTURES = (b"iVBORw0KGgo", b"/9j/", b"R0lGOD", b"UklGR")
+_PICTURES = (b"iVBORw0KGg", b"/9j/", b"R0lGOD", b"UklGR")
 _PICTURE_BYTES = 1_000
 # What stands before one that is a picture and not a text about it: the quote of its string, perhaps a data URL's head.
 _HEAD = re.compile(rb'(?<!\\)"(?:data:[\w/+.-]{1,40};base64,)?\Z')
 _HEAD_BYTES = 64
 _PICTURE_TOKENS = 1_600
 _HOUR_CACHE = b'"1h"'
+_Span = tuple[int, int]
 
 
 class Estimate(NamedTuple):
@@ -52,14 +53,14 @@ class Estimator:
 
     def of(self, request: Request) -> Estimate:
         """What a request for a model call may take."""
-        pictures = list(_pictures(request.plain))
-        text_bytes = len(request.plain) - sum(pictures)
+        spans = _text_spans(request.plain)
+        text_bytes, pictures = sum(stop - start for start, stop in spans), len(spans) - 1
         return Estimate(
-            input=tokens_in(text_bytes, per_byte=self._tokens_per_byte) + _PICTURE_TOKENS * len(pictures),
+            input=tokens_in(text_bytes, per_byte=self._tokens_per_byte) + _PICTURE_TOKENS * pictures,
             output=self._output(request),
             text_bytes=text_bytes,
-            pictures=len(pictures),
-            caches_for_an_hour=_HOUR_CACHE in request.plain,
+            pictures=pictures,
+            caches_for_an_hour=any(request.plain.find(_HOUR_CACHE, *span) >= 0 for span in spans),
         )
 
     def learn(self, estimate: Estimate, usage: Usage) -> None:
@@ -84,13 +85,23 @@ def tokens_in(size: int, *, per_byte: float = _TOKENS_PER_BYTE) -> int:
     return int(size * per_byte) + 1
 
 
-def _pictures(body: bytes) -> Iterator[int]:
-    """The sizes of the pictures in a body, each to the quote that closes it. By search alone: 30 MB must not cost."""
+def _text_spans(body: bytes) -> list[_Span]:
+    """What is left of a body between its pictures. By search alone, and once over each: 30 MB must not take long."""
+    spans = [(0, len(body))]
     for beginning in _PICTURES:
-        at = body.find(beginning)
-        while at >= 0:
-            end = body.find(b'"', at)
-            size = (end if end >= 0 else len(body)) - at
-            if size >= _PICTURE_BYTES and _HEAD.search(body[max(0, at - _HEAD_BYTES) : at]):
-                yield size
-            at = body.find(beginning, at + 1)
+        spans = [part for span in spans for part in _parted(body, beginning, *span)]
+    return spans
+
+
+def _parted(body: bytes, beginning: bytes, start: int, stop: int) -> Iterator[_Span]:
+    """A span without the pictures that begin so, each of which goes on to the quote that closes its string."""
+    at = body.find(beginning, start, stop)
+    while at >= 0:
+        end = body.find(b'"', at, stop)
+        end = stop if end < 0 else end
+        is_picture = end - at >= _PICTURE_BYTES and _HEAD.search(body[max(0, at - _HEAD_BYTES) : at])
+        if is_picture:
+            yield start, at
+            start = end
+        at = body.find(beginning, end if is_picture else at + 1, stop)
+    yield start, stop

@@ -89,7 +89,8 @@ class ModelEndpoint:
             faults=self._faults(),
             refusal_status=self._driver.refusal_status,
             expects_tools=self._plan.task.mode != "complete",
-            passes_other=self._plan.route.reaches_provider,
+            # With a key in the token's place, whoever holds the token could read what else the account keeps.
+            passes_other=self._plan.route.reaches_provider and not self._plan.route.key,
         )
         await self._gateway.open(self._listener)
 

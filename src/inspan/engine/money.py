@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -66,7 +67,9 @@ class Money:
         for task in (self._watch, *self._finding.values()):
             if task:
                 task.cancel()
-        self._books.tell(lambda ledger: ledger.end_run(self._spender.run_id, duration_s))
+        # As its limit counted while it lived: from before the agent's start, so that its end gives no time back.
+        seconds = max(duration_s, time.time() - self._spender.started_at)
+        self._books.tell(lambda ledger: ledger.end_run(self._spender.run_id, seconds))
         await self._books.close()
 
     def controls(self) -> "list[Control]":

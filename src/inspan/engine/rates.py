@@ -93,7 +93,9 @@ class RateControl:
 
     def ended(self, call: ModelCall) -> None:
         """Gives back what the call had taken, and lets the others know what the provider said."""
-        key, guessed = self._under_way.pop(call.number, ("", 0))
+        if call.number not in self._under_way:
+            return
+        key, guessed = self._under_way.pop(call.number)
         was_refused = call.problem.startswith("refused")
         is_error = call.status is not None and call.status >= _ERROR_STATUS
         used = call.usage.total if call.usage else 0 if was_refused or is_error else None

@@ -19,6 +19,7 @@ _KIND_OF_STATUS: dict[int, FailureKind] = {
     401: "authentication",
     403: "authentication",
     404: "model_not_found",
+    413: "context_too_long",
     429: "rate_limit",
 }
 _NEXT: dict[Reason, str] = {
@@ -42,6 +43,7 @@ _NEXT: dict[Reason, str] = {
     "start_timeout": "Give it longer with --start-timeout, or check the agent with `inspan doctor`.",
     "model_stall": "The model stopped answering: try again, or give it longer with --stall-timeout.",
     "max_turns": "Allow more turns with --max-turns.",
+    "budget": "Raise the budget with --budget; `inspan budget` shows what was spent.",
     "unfit_answer": "The model's answer never fitted the schema: make the schema or the prompt clearer.",
     "session_not_found": "The agent does not know this session: start a new one without --resume.",
     "supervisor_lost": "Run the task again; what was done until then is in the log.",
@@ -153,6 +155,8 @@ def _unfit(facts: Facts) -> Verdict | None:
 def _seen_by_gateway(call: ModelCallEnded | None) -> FailureKind | None:
     if call is None:
         return None
+    if call.problem.startswith("unreachable"):
+        return "network"
     status = call.status or 0
     if status >= 500:
         return "overloaded"

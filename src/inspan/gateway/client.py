@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 
-from inspan.gateway.answer_head import Head
 from inspan.gateway.connecting import CONNECT_TIMEOUT_S, Connector, Unreachable
 from inspan.gateway.connection import Connection, Cut
+from inspan.gateway.heads import AnswerHead
 from inspan.gateway.routes import Origin, proxy_for
 
 MOST_CONNECTIONS = 256
@@ -53,6 +53,11 @@ class Client:
             raise
         return exchange
 
+    async def warm(self) -> None:
+        """Opens a connection ahead of the first request; raises `Unreachable`."""
+        connection, _ = await self.take(fresh=True)
+        self._keep(connection)
+
     async def close(self) -> None:
         """Drops every connection, also those that are in use; bounded and idempotent."""
         self._is_closed = True
@@ -68,7 +73,7 @@ class Client:
         oldest_good = asyncio.get_running_loop().time() - _IDLE_LIMIT_S
         while self._idle and not fresh:
             connection = self._idle.pop()
-            if connection.is_reusable and connection.idle_since > oldest_good:
+            if connection.is_free and connection.idle_since > oldest_good:
                 return connection, True
             connection.abort()
         if self._is_closed:
@@ -81,7 +86,10 @@ class Client:
     def give_back(self, connection: Connection) -> None:
         """Ends the use of a connection: it is kept for the next one if it can be, else dropped."""
         self._room.release()
-        if self._is_closed or not connection.is_reusable:
+        self._keep(connection)
+
+    def _keep(self, connection: Connection) -> None:
+        if self._is_closed or not connection.is_free:
             return connection.abort()
         connection.idle_since = asyncio.get_running_loop().time()
         self._idle.append(connection)
@@ -109,7 +117,7 @@ class Exchange:
         self._connection, self._is_reused = await self._client.take(fresh=fresh)
         self._connection.ask(self._head, self._body, method=self._method)
 
-    async def head(self) -> Head:
+    async def head(self) -> AnswerHead:
         """The head of the answer; raises `Unreachable` when none comes. Safe to cancel.
 
         A kept connection may have been closed while the request was on its way to it: it is sent once more, then.

@@ -83,6 +83,7 @@ class Connector:
         head = await connection.head()
         if head.status // 100 != 2:
             raise Cut(f"the proxy answered {head.status}")
+        connection.renew()
 
 
 async def _open_socket(origin: Origin, *, buffer: bytearray, timeout_s: float) -> Connection:

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from inspan.gateway.answer_body import Body, body_of
-from inspan.gateway.answer_head import Head, NotHttp, split_head
+from inspan.gateway.bodies import Body, body_of_answer
+from inspan.gateway.heads import AnswerHead, NotHttp, split_answer
 
 BUFFER_BYTES = 64 * 1024
 _SLICE_BYTES = 256 * 1024
@@ -31,7 +31,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reads_paused = False
         self._method = ""
         self._begun = b""
-        self._head: Head | None = None
+        self._head: AnswerHead | None = None
         self._body: Body | None = None
         self._pieces: list[bytes] = []
         self._pending_bytes = 0
@@ -43,32 +43,27 @@ class Connection(asyncio.BufferedProtocol):
         self.lost = self._loop.create_future()
 
     @property
-    def is_reusable(self) -> bool:
-        """Whether another question may be asked: the last answer is whole, and both sides left it clean."""
-        head, body = self._head, self._body
-        return (
-            not self.is_lost
-            and head is not None
-            and body is not None
-            and body.is_done
-            and not body.surplus
-            and head.keeps_alive
-            and not self._unsent
-            and self.transport is not None
-            and not self.transport.is_closing()
-            and not self.transport.get_write_buffer_size()
-        )
+    def is_free(self) -> bool:
+        """Whether a question may be asked: there was none, or the last answer is whole and both sides left it clean."""
+        if self.is_lost or self.transport is None or self.transport.is_closing():
+            return False
+        return not self._method if self._head is None else self._is_done(self._head)
 
     def ask(self, head: bytes, body: bytes, *, method: str) -> None:
         """Begins to send a request; the body follows as the upstream takes it."""
-        self._method, self._head, self._body = method, None, None
-        self._begun, self._problem, self.has_answered = b"", "", False
+        self.renew()
+        self._method = method
         small = len(body) <= _SLICE_BYTES
         self._unsent = _NO_BYTES if small else memoryview(body)
         self._write(head + body if small else head)
         self._pour()
 
-    async def head(self) -> Head:
+    def renew(self) -> None:
+        """Forgets the last answer, as if nothing had been asked."""
+        self._method, self._head, self._body = "", None, None
+        self._begun, self._problem, self.has_answered = b"", "", False
+
+    async def head(self) -> AnswerHead:
         """The head of the answer, as soon as it is there; raises `Cut`."""
         while self._head is None:
             self._check()
@@ -136,20 +131,25 @@ class Connection(asyncio.BufferedProtocol):
             self._give_up(str(error))
         self._wake()
 
+    def _is_done(self, head: AnswerHead) -> bool:
+        is_whole = self._body is not None and self._body.is_done and not self._body.rest
+        is_sent = not self._unsent and self.transport is not None and not self.transport.get_write_buffer_size()
+        return is_whole and is_sent and head.keeps_alive
+
     def _take_head(self, data: bytes) -> None:
         if not self._method:
             raise NotHttp("came unasked")
-        split = split_head(self._begun + data)
-        while split is not None and not split[0].is_final:
+        split = split_answer(self._begun + data)
+        while split is not None and split[0].status < 200:
             if split[0].status == 101:
                 raise NotHttp("wants to speak another protocol")
             self._begun, data = b"", split[1]
-            split = split_head(data) if data else None
+            split = split_answer(data) if data else None
         if split is None:
             self._begun += data
             return
         head, rest = split
-        self._body = body_of(head, method=self._method)
+        self._body = body_of_answer(head, method=self._method)
         self._head = head
         if rest:
             self._take_body(self._body, rest)
@@ -181,7 +181,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _check(self) -> None:
         if self._problem or self.is_lost:
-            raise Cut(self._problem)
+            raise Cut(self._problem or "the connection was closed")
 
     async def _wait(self) -> None:
         self._waiter = self._loop.create_future()

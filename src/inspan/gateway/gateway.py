@@ -114,7 +114,7 @@ class Gateway:
         refusal = await self._asked(request, reply)
         if refusal:
             return await self._refuse(wire, reply, refusal)
-        reply.begin(_spoiling(fault, stream=stream) if fault else None)
+        reply.begin(_spoiling(fault, stream=stream, on_problem=reply.note) if fault else None)
         return await self._ask_upstream(wire, request, reply)
 
     async def _asked(self, request: Request, reply: MeteredReply) -> Refusal | None:
@@ -202,10 +202,10 @@ async def _fail(fault: "Fault", wire: Wire, reply: MeteredReply) -> None:
     await fail(fault, wire, reply)
 
 
-def _spoiling(fault: "Fault", *, stream: bool) -> Callable[[Reply], Reply]:
+def _spoiling(fault: "Fault", *, stream: bool, on_problem: Callable[[str], None]) -> Callable[[Reply], Reply]:
     from inspan.gateway.faults import FaultyReply
 
-    return lambda reply: FaultyReply(reply, fault, stream=stream)
+    return lambda client: FaultyReply(client, fault, stream=stream, on_problem=on_problem)
 
 
 async def _send(

@@ -120,9 +120,10 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True
         self._writable.set()
-        self._connections.discard(self)
         if self.task is not None:
-            self.task.cancel()
+            self.task.cancel()  # It may go on for a moment, and whoever closes the server waits for it.
+        else:
+            self._connections.discard(self)
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -200,6 +201,7 @@ class _Connection(asyncio.Protocol):
     def _go_on(self) -> None:
         """Serves the next request on this connection, or closes it when the last answer was not whole."""
         if self.is_lost:
+            self._connections.discard(self)
             return
         if self._parser.our_state is h11.DONE and self._parser.their_state is h11.DONE:
             self._parser.start_next_cycle()

@@ -3,10 +3,11 @@
 import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping
+from urllib.parse import quote
 
 from inspan.errors import BadInput
-from inspan.gateway.answer_head import Head, words
 from inspan.gateway.client import Client, Cut, Exchange, Unreachable
+from inspan.gateway.heads import AnswerHead, words
 from inspan.gateway.routes import read_base_url
 from inspan.gateway.upstream import Reply, Request
 from inspan.gateway.wires import BY_NAME
@@ -35,7 +36,7 @@ class LiveUpstream:
         drain_s: float = _DRAIN_S,
     ) -> None:
         origin, self._path = read_base_url(base_url)
-        if not (key.isascii() and (key.isprintable() and key == key.strip())):
+        if not (key.isascii() and key.isprintable() and key == key.strip()):
             raise BadInput(
                 "key", "(hidden)", "cannot stand in a header: it begins or ends with a space, or is no plain text."
             )
@@ -59,6 +60,11 @@ class LiveUpstream:
                 await self._drain(passage)
                 raise
 
+    async def warm(self) -> None:
+        """Opens a connection while the agent starts, for its first call. What fails is told to that call alone."""
+        with contextlib.suppress(Unreachable):
+            await self._client.warm()
+
     async def close(self) -> None:
         """Drops every connection; bounded and idempotent."""
         await self._client.close()
@@ -75,6 +81,7 @@ class LiveUpstream:
                 await asyncio.wait({draining})
             except asyncio.CancelledError as error:
                 cancelled = error
+        draining.result()
         if cancelled is not None:
             raise cancelled
 
@@ -93,8 +100,6 @@ class LiveUpstream:
         path, mark, query = target.partition("?")
         if not (query and self._token and self._key):
             return target
-        from urllib.parse import quote  # Only where there is a query.
-
         for written in (self._token, quote(self._token, safe="")):
             query = query.replace(written, quote(self._key, safe=""))
         return path + mark + query
@@ -113,11 +118,12 @@ class _Passage:
         try:
             head = await self._exchange.head()
         except Unreachable as error:
-            return await _refuse(self._request, self._reply, str(error))
-        if not self._has_begun:
-            self._has_begun = True
+            if self._begins():
+                await _refuse(self._request, self._reply, str(error))
+            return
+        if self._begins():
             await self._reply.start(head.status, _answer_headers(head))
-        return await self._pour(self._reply)
+        await self._pour(self._reply)
 
     async def drain(self, *, timeout_s: float) -> None:
         """The rest of it for the meter alone, as long as there is time."""
@@ -125,6 +131,11 @@ class _Passage:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self.run()
+
+    def _begins(self) -> bool:
+        """True once: an answer that was interrupted at its beginning is not begun again."""
+        begins, self._has_begun = not self._has_begun, True
+        return begins
 
     async def _pour(self, reply: Reply) -> None:
         try:
@@ -159,7 +170,7 @@ class _Unheard:
             await self._reply.finish()
 
 
-def _answer_headers(head: Head) -> dict[str, str]:
+def _answer_headers(head: AnswerHead) -> dict[str, str]:
     """Cookies stay here: they are the provider's for its own host, and no agent could send them back."""
     dropped = _hop_by_hop(head.headers)
     if "transfer-encoding" in head.headers:

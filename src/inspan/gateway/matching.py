@@ -1,8 +1,7 @@
 """What a request is compared by, and the first difference between two that should be the same."""
 
-import hashlib
 from base64 import b32encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from inspan.gateway.cassette import Asked, Part
@@ -21,42 +20,58 @@ _SHOWN_BEFORE = 30
 _SHOWN_AFTER = 60
 
 
+class _Read(NamedTuple):
+    """A part that can be compared, and the names in it that a model may use later on."""
+
+    part: Part
+    names: list[str]
+
+
 class Matching(NamedTuple):
     """How the texts of a run are made comparable."""
 
     redact: Callable[[str], str]
     places: Places
 
-    def asked(self, request: Request, *, number: int) -> Asked:
-        """What a request is compared by; for anything but a call to the model, that is its purpose."""
+    def asked(self, request: Request, *, number: int) -> tuple[Asked, list[str]]:
+        """What a request is compared by, and the names in it that the model may use later on.
+
+        Anything but a call to the model is compared by its purpose alone.
+        """
         if request.ask is None:
-            return Asked(call=number, wire=request.wire, purpose=request.purpose)
+            return Asked(call=number, wire=request.wire, purpose=request.purpose), []
         newest = newest_of(request.plain)
-        results = [self._part(part) for result in newest.results for part in result.parts]
-        messages = [_filled([self._part(part) for part in parts]) for parts in newest.messages]
-        said = [parts for parts in messages if parts]
+        results = self._read(part for result in newest.results for part in result.parts)
+        said = [read for parts in newest.messages if (read := self._read(parts))]
         # Without results, only the last message is new: those before it are preamble.
-        kept = results + [part for parts in (said if newest.results else said[-1:]) for part in parts]
-        return Asked(
+        kept = results + [read for message in (said if newest.results else said[-1:]) for read in message]
+        asked = Asked(
             call=number,
             wire=request.wire,
             purpose=request.purpose,
             model=self.redact(request.ask.model),
             stream=request.ask.stream,
-            asks=tuple(_filled(kept)),
+            asks=tuple(read.part for read in kept),
             answers_to=tuple(self.redact(result.id) for result in newest.results if result.id),
         )
+        return asked, [name for read in kept for name in read.names]
 
     def refreshed(self, recorded: Asked) -> tuple[Part, ...]:
         """The parts of a recorded request, as this run would write them."""
-        return tuple(self._part(Part(kind=part.kind, text=self.places.show(part.text))) for part in recorded.asks)
+        shown = (Part(kind=part.kind, text=self.places.show(part.text)) for part in recorded.asks)
+        return tuple(read.part for read in self._read(shown))
 
-    def _part(self, part: Part) -> Part:
+    def _read(self, parts: Iterable[Part]) -> list[_Read]:
+        """Those that say something."""
+        return [read for read in map(self._comparable, parts) if read.part.text]
+
+    def _comparable(self, part: Part) -> _Read:
         if part.kind == "media" and len(part.text) > _LONGEST_MEDIA:
-            return Part(kind="media", text=f"{len(part.text)} characters, {_fingerprint(part.text)}")
-        hidden = self.places.hide(self.redact(part.text))
-        text = normalised(_shortened(hidden, _READ_CHARACTERS), is_result=part.kind == "result")
-        return Part(kind=part.kind, text=_shortened(text, LONGEST_TEXT))
+            return _Read(Part(kind="media", text=f"{len(part.text)} characters, {_fingerprint(part.text)}"), [])
+        names: list[str] = []
+        hidden = _shortened(self.places.hide(self.redact(part.text)), _READ_CHARACTERS)
+        text = normalised(hidden, is_result=part.kind == "result", names=names)
+        return _Read(Part(kind=part.kind, text=_shortened(text, LONGEST_TEXT)), names)
 
 
 def key_of(asked: Asked, parts: tuple[Part, ...]) -> Key:
@@ -103,10 +118,6 @@ def _excerpt(text: str, at: int) -> str:
     return repr(f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}")
 
 
-def _filled(parts: list[Part]) -> list[Part]:
-    return [part for part in parts if part.text]
-
-
 def _shortened(text: str, longest: int) -> str:
     """A text that is too long, without its middle; what is short enough is given back as it is."""
     if len(text) <= longest:
@@ -118,5 +129,7 @@ def _shortened(text: str, longest: int) -> str:
 
 def _fingerprint(text: str) -> str:
     """Letters that stand for a text; in a spelling that no rule takes for an id."""
+    import hashlib  # Start-up time: few texts are that long.
+
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return "fingerprint " + b32encode(digest[:15]).decode().lower()

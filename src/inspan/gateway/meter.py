@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from inspan.gateway.arrays import ArrayReader
 from inspan.gateway.resets import reset_in_error, reset_in_headers
 from inspan.gateway.wire import Json, Wire, inner
 from inspan.protocol.usage import Usage
@@ -23,6 +24,9 @@ class Meter:
         self.bytes_read = 0
         self._pending = bytearray()
         self._is_stream = False
+        self._array: ArrayReader | None = None
+        self._decode: Callable[[bytes], bytes] | None = None
+        self._plain_bytes = 0
         self._headers: Mapping[str, str] = {}
         self._body_resets_at: float | None = None
         self.status: int | None = None
@@ -45,23 +49,41 @@ class Meter:
         self.status = status
         self._headers = {name.lower(): value for name, value in headers.items()}
         self._is_stream = "text/event-stream" in self._headers.get("content-type", "")
+        if encoding := self._headers.get("content-encoding", ""):
+            self._decode = _decoding(encoding)
 
     def feed(self, data: bytes) -> None:
         self.bytes_read += len(data)
+        if self._decode:
+            data = self._plain(self._decode, data)
+        self._plain_bytes += len(data)
         self._pending += data
         if self._is_stream:
             *lines, rest = bytes(self._pending).split(b"\n")
             self._pending = bytearray(rest)
             for line in lines:
                 self._read_line(line)
+        elif self._array is not None or (self._plain_bytes == len(data) and data.lstrip()[:1] == b"["):
+            self._array = self._array or ArrayReader()
+            for element in self._array.feed(data):
+                self._read(element)
+            self._pending.clear()
         elif len(self._pending) > _BODY_KEPT_BYTES:
             self._pending.clear()
 
     def finish(self) -> None:
         """The answer ended as HTTP sees it."""
-        if not self._is_stream:
+        if not self._is_stream and self._array is None:
             self._read(bytes(self._pending))
             self._pending.clear()
+
+    def _plain(self, decode: Callable[[bytes], bytes], data: bytes) -> bytes:
+        """What a provider has compressed unasked is passed on so and read all the same, as long as it can be."""
+        try:
+            return decode(data)
+        except ValueError:
+            self._decode = _not_read
+            return b""
 
     def _read_line(self, line: bytes) -> None:
         if not line.startswith(b"data:"):
@@ -92,3 +114,16 @@ def _decoded(payload: bytes) -> Json | None:
         return msgspec.json.decode(payload, type=Json)
     except msgspec.DecodeError:
         return None
+
+
+def _decoding(encoding: str) -> Callable[[bytes], bytes]:
+    from inspan.gateway.encodings import Decoder  # Start-up time: an answer is asked for as it is.
+
+    try:
+        return Decoder(encoding).feed
+    except ValueError:
+        return _not_read
+
+
+def _not_read(data: bytes) -> bytes:
+    return b""

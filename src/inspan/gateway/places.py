@@ -10,6 +10,8 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9]")
 _BEFORE = r"(?:(?<![\w.~-])|(?<=\\[nrt]))"
 _AFTER = r"(?![\w-])"
 _LITERAL = "literal "
+# The other placeholders, which are not known here: only that a text had them before is.
+_CARRIED = r"id \d+\.\d+"
 
 
 class Places:
@@ -30,7 +32,7 @@ class Places:
         longest_first = sorted(self._names, key=len, reverse=True)
         self._spellings = tuple(longest_first)
         folder = "|".join(map(re.escape, longest_first)) or r"(?!)"
-        known = "|".join(map(re.escape, self._folders)) or r"(?!)"
+        known = "|".join([*map(re.escape, self._folders), _CARRIED])
         self._hidden = re.compile(
             rf"{_BEFORE}(?P<folder>{folder}){_AFTER}|\{{\{{(?P<rest>(?:{_LITERAL})*(?:{known}))\}}\}}"
         )
@@ -55,7 +57,9 @@ class Places:
     def _show(self, found: re.Match[str], *, quoted: bool) -> str:
         if found["literal"]:
             return f"{{{{{found['rest']}}}}}"
-        folder = self._folders[found["name"]]
+        folder = self._folders.get(found["name"])
+        if folder is None:
+            return found[0]
         return json.dumps(folder, ensure_ascii=False)[1:-1] if quoted else folder
 
 

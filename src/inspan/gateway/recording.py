@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from inspan.gateway import cassette_file
+from inspan.gateway.carried import Carried
 from inspan.gateway.cassette import Ended, Ending, Exchange, Piece, Started
 from inspan.gateway.encodings import Decoder
 from inspan.gateway.matching import Matching
@@ -43,6 +44,7 @@ class RecordUpstream:
         self._redact = redact
         self._places = Places(places)
         self._matching = Matching(redact=redact, places=self._places)
+        self._carried = Carried()
         self._asked = 0
         self._kept = 0
         self._is_closed = False
@@ -81,10 +83,12 @@ class RecordUpstream:
     def _exchange(self, request: Request, number: int, tape: "_Tape") -> Exchange:
         pieces = pieces_of(tape.plain(), is_stream=tape.is_stream)
         end = tape.ending or ("whole" if _is_over(request, pieces) else "left")
+        asked, names = self._matching.asked(request, number=number)
+        self._carried.learn(number, names)
         return Exchange(
-            asked=self._matching.asked(request, number=number),
+            asked=asked,
             started=Started(status=tape.status, headers=self._headers(tape.headers)),
-            pieces=tuple(scrubbed(pieces, redact=self._redact, places=self._places)),
+            pieces=tuple(scrubbed(pieces, redact=self._redact, places=self._places, carried=self._carried)),
             ended=Ended(end=end, call=number, note=self._places.hide(self._redact(tape.noted))),
         )
 

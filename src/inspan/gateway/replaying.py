@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Mapping
 
+from inspan.gateway.carried import Carried
 from inspan.gateway.cassette import Asked, Exchange, Piece
 from inspan.gateway.cassette_file import load_cassette
 from inspan.gateway.matching import Key, Matching, difference, key_of, shown
@@ -27,6 +28,7 @@ class ReplayUpstream:
     ) -> None:
         self._places = Places(places)
         self._matching = Matching(redact=redact, places=self._places)
+        self._carried = Carried()
         recorded = load_cassette(path).calls
         self._calls = _Calls((call for call in recorded if call.asked.purpose == "call"), self._matching)
         self._sides = _Sides(call for call in recorded if call.asked.purpose != "call")
@@ -44,8 +46,10 @@ class ReplayUpstream:
             problem, status = f"The cassette has no answer to {request.purpose!r}.", 404
         else:
             self._requests += 1
-            asked = self._matching.asked(request, number=self._requests)
+            asked, names = self._matching.asked(request, number=self._requests)
             call = self._calls.take(asked)
+            if call is not None:
+                self._carried.learn(call.asked.call, names)
             problem, status = "" if call else self._complain(asked), 400
         if call is None:
             return await _refuse(request, reply, status=status, message=problem)
@@ -73,7 +77,7 @@ class ReplayUpstream:
 
     def _spelled(self, piece: Piece) -> bytes:
         spelled = bytes_of(piece)
-        return bytes_of(filled(piece, self._places)) if b"{{" in spelled else spelled
+        return bytes_of(filled(piece, places=self._places, carried=self._carried)) if b"{{" in spelled else spelled
 
 
 class _Calls:

@@ -3,6 +3,7 @@
 from inspan.gateway.call import ModelCall, Role
 from inspan.gateway.upstream import Ask
 
+_ANSWERED = 200
 _Thread = tuple[str, int, str]
 
 
@@ -31,7 +32,7 @@ class Roles:
     def ended(self, call: ModelCall) -> None:
         """Remembers what failed: the same may be asked again."""
         thread = self._threads.pop(call.number, None)
-        if thread is not None and not call.whole:
+        if thread is not None and (not call.whole or call.status != _ANSWERED or call.message or call.problem):
             self._failed.add(thread)
 
     def _is_aside(self, ask: Ask) -> bool:

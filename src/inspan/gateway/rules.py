@@ -41,7 +41,8 @@ _BLOCKS = (
 class Rule:
     """`pattern` becomes `becomes`; `example` is such a text, and `shown` what is left of it.
 
-    A text that has none of the `hints`, in small letters, is not searched: most texts have few.
+    What is called `id` in a pattern is a name that a model may use later on (see `carried.py`). A text that has none of
+    the `hints`, in small letters, is not searched: most texts have few.
     """
 
     name: str
@@ -78,7 +79,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="subagent",
         what="the id of a subagent, and what it used",
-        pattern=r"(?s)agentId: \w+[^\n]*|<usage>.*?</usage>|(?<=<task-id>)\w+|(?<=<tool-use-id>)\w+",
+        pattern=r"(?s)agentId: (?P<id>\w+)[^\n]*|<usage>.*?</usage>|(?<=<task-id>)\w+|(?<=<tool-use-id>)\w+",
         becomes="<id>",
         example="agentId: q7 (send a message to continue)",
         shown="<id>",
@@ -110,7 +111,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="UUID",
         what="a UUID",
-        pattern=r"(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b",
+        pattern=r"(?i)\b(?P<id>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b",
         becomes="<uuid>",
         example="session 1d741f90-ce82-47e9-805d-4ae4fdb9b54b",
         shown="session <uuid>",
@@ -138,9 +139,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="process",
         what="the number of a process, of a session in a terminal, of a task in the background",
-        pattern=r"(?i)\b((?:pid|process|session id|background with id)(?: is)?[:=]? )(?=\w*\d)\w+"
-        r"|(\b(?:tasks|tool-results)/)\w+(?=\.\w+\b)",
-        becomes=r"\1\2<number>",
+        pattern=r"(?i)\b((?:pid|process|session id|background with id)(?: is)?[:=]? "
+        r"|(?:tasks|tool-results)/(?=\w+\.\w+\b))"
+        r"(?P<id>(?=[a-z_]*\d)\w+)",
+        becomes=r"\1<number>",
         example="Process running with session ID 41873",
         shown="Process running with session ID <number>",
         results_only=True,
@@ -149,7 +151,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="hexadecimal",
         what="seven hexadecimal digits or more, both figures and letters among them; an address in memory",
-        pattern=r"\b0x[0-9A-Fa-f]{6,}\b|\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,}\b",
+        pattern=r"\b(?P<id>0x[0-9A-Fa-f]{6,}|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,})\b",
         becomes="<hex>",
         example="[main 1f2e3d4] greet",
         shown="[main <hex>] greet",
@@ -157,7 +159,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="port",
         what="a port of this machine",
-        pattern=r"(127\.0\.0\.1|localhost|0\.0\.0\.0|\[::1?\]):\d{2,5}\b",
+        pattern=r"(127\.0\.0\.1|localhost|0\.0\.0\.0|\[::1?\]):(?P<id>\d{2,5})\b",
         becomes=r"\1:<port>",
         example="http://127.0.0.1:41873/v1",
         shown="http://127.0.0.1:<port>/v1",
@@ -196,7 +198,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="temporary name",
         what="a name that a program made up for a temporary file",
-        pattern=r"\btmp\.[A-Za-z0-9]{6,}\b|\btmp(?=[a-z]*[0-9_])[a-z0-9_]{8}\b",
+        pattern=r"\b(tmp\.)?(?P<id>(?(1)[A-Za-z0-9]{6,}|tmp(?=[a-z]*[0-9_])[a-z0-9_]{8}))\b",
         becomes="<temporary>",
         example="/var/tmp.Xw3kQz81Lm/log",
         shown="/var/<temporary>/log",
@@ -207,17 +209,22 @@ RULES: tuple[Rule, ...] = (
 PLACES_ROW = (
     "folder",
     "the run's own folders, by name; also as a path with dashes",
-    "`/home/me/project/a.py` → `{{cwd}}/a.py`",
+    "`/srv/project/a.py` → `{{cwd}}/a.py`",
     "all texts",
 )
 
 
-def normalised(text: str, *, is_result: bool) -> str:
-    """The text with everything replaced that a rule knows; doing it again changes nothing."""
+def normalised(text: str, *, is_result: bool, names: list[str] | None = None) -> str:
+    """The text with everything replaced that a rule knows; doing it again changes nothing.
+
+    The names that a model may use later on are added to `names`, in an order that depends on the rest alone.
+    """
     for _ in range(_MOST_ROUNDS):
         before, small = text, text.lower()
         for rule, pattern in _compiled():
             if (is_result or not rule.results_only) and any(hint in small for hint in rule.hints):
+                if names is not None and "id" in pattern.groupindex:
+                    names += [found["id"] or "" for found in pattern.finditer(text)]
                 text = pattern.sub(rule.becomes, text)
         text = text.strip()
         if text == before:
@@ -231,7 +238,7 @@ def rows() -> list[tuple[str, str, str, str]]:
         (
             rule.name,
             rule.what,
-            f"`{rule.example}` → `{rule.shown}`",
+            f"`{rule.example}` → `{rule.shown}`".replace("\n", "⏎"),
             "results of tools" if rule.results_only else "all texts",
         )
         for rule in RULES

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
+from inspan.gateway.carried import Carried
 from inspan.gateway.cassette import Piece
 from inspan.gateway.places import Places
 from inspan.gateway.wire import Json, inner
@@ -28,21 +29,24 @@ _ECHO: Json = {
 _EVENT_KEYS = ("type", "index", "output_index", "content_index", "summary_index")
 
 
-def scrubbed(pieces: Sequence[Piece], *, redact: Redact, places: Places) -> list[Piece]:
-    """The pieces without secrets, folders and what repeats the request; one that has none is given back as it is."""
+def scrubbed(pieces: Sequence[Piece], *, redact: Redact, places: Places, carried: Carried) -> list[Piece]:
+    """The pieces without secrets, folders, names that change and what repeats the request.
+
+    A piece that has none of them is given back as it is.
+    """
     opened = [_Opened(piece) for piece in pieces]
     for each in opened:
         each.drop_echo()
-    _Texts(opened).replace(lambda text: places.hide(redact(text)))
+    _Texts(opened).replace(lambda text: carried.hide(places.hide(redact(text))))
     closed = [each.close() for each in opened]
     return [_without_secrets(piece, redact) for piece in closed]
 
 
-def filled(piece: Piece, places: Places) -> Piece:
-    """The piece with this run's folders where placeholders stand; one that has none is given back as it is."""
+def filled(piece: Piece, *, places: Places, carried: Carried) -> Piece:
+    """The piece with this run's folders and names where placeholders stand."""
     opened = _Opened(piece)
     for path, holder, key in list(opened.leaves()):
-        opened.put(holder, key, places.show(holder[key], quoted=_is_json(path, holder[key])))
+        opened.put(holder, key, places.show(carried.show(holder[key]), quoted=_is_json(path, holder[key])))
     return opened.close()
 
 

@@ -143,8 +143,10 @@ def _mcp_server_failed(event: McpServerFailed) -> list[Passage]:
 
 
 def _rate_limited(event: RateLimited) -> list[Passage]:
-    until = f", until {_clock(event.resets_at)}" if event.resets_at else ""
-    return _line(f"! rate limited{' with another run' if event.held else ''}: {event.message}{until}", "warning")
+    words = f"rate limited{' with another run' if event.held else ''}: {event.message}"
+    if event.resets_at:
+        words = f"{words.rstrip('.')}, until {_clock(event.resets_at)}"
+    return _line(f"! {words}", "warning")
 
 
 def _clock(moment: float) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from inspan.errors import StateUnusable
 
-from .paths import private_folder
+from .paths import private_folder, unusable
 
 if TYPE_CHECKING:
     import sqlite3
@@ -172,6 +172,17 @@ def _version(database: "sqlite3.Connection") -> int:
 
 def _is_empty(database: "sqlite3.Connection") -> bool:
     return database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+
+
+def exists(state: str) -> bool:
+    """Whether there is a ledger; looking makes none. Raises `StateUnusable` where that cannot be told."""
+    try:
+        os.stat(path_of(state))
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise unusable(path_of(state), error) from error
+    return True
 
 
 def _next_step(problem: str) -> str:

@@ -1,13 +1,12 @@
 """The ledger's table of spendings: one row for each model call, or for a run whose calls nobody counted."""
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from inspan.protocol.spending import Spending
 from inspan.protocol.usage import Usage
 
-from .ledger_file import LedgerFile, path_of
+from .ledger_file import LedgerFile, exists
 
 if TYPE_CHECKING:
     import sqlite3
@@ -27,7 +26,7 @@ def put(database: "sqlite3.Connection", spending: Spending) -> bool:
 
 def spendings(state: str, *, since: float = 0.0) -> list[Spending]:
     """Every row since a moment, oldest first; none without a ledger. Raises `StateUnusable`."""
-    if not os.path.exists(path_of(state)):
+    if not exists(state):
         return []
     file = LedgerFile(state)
     try:

@@ -1,6 +1,5 @@
 """How each node of the tree of budgets stands: a look at the ledger that changes nothing in it."""
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,7 +9,7 @@ import msgspec
 from inspan.protocol.amounts import Amounts, begin_of
 from inspan.protocol.budget import Budget, Node
 
-from .ledger_file import LedgerFile, path_of
+from .ledger_file import LedgerFile, exists
 from .ledger_sums import EVER, OpenRun, Place, decoded_budgets, living_seconds, open_runs, reserved, summed
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class Standing(NamedTuple):
 
 def tree(state: str, *, now: float | None = None) -> list[Standing]:
     """Projects, their tasks, and of these the runs that live, each below its parent. Raises `StateUnusable`."""
-    if not os.path.exists(path_of(state)):
+    if not exists(state):
         return []
     file = LedgerFile(state)
     try:

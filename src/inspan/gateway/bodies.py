@@ -1,9 +1,9 @@
-"""Where the body of an HTTP/1.1 answer ends: by its length, by its chunks, or with the connection. Pure."""
+"""Where the body of an HTTP/1.1 message ends: by its length, by its chunks, or with the connection. Pure."""
 
 import re
 from typing import Protocol
 
-from inspan.gateway.answer_head import Head, NotHttp, content_length, words
+from inspan.gateway.heads import AnswerHead, NotHttp, RequestHead, content_length, words
 
 _LINE_LIMIT_BYTES = 16 * 1024
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\x00-\x08\x0a-\x1f\x7f]*)?\r?")
@@ -12,29 +12,36 @@ _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\x00-\x08\x0a-\x1f\x7
 class Body(Protocol):
     """Fed with bytes as they arrive, gives those that belong to the body.
 
-    `surplus`: there came more than belongs to it. `problem`: its framing broke, in words that follow "its answer";
+    `rest` is what came after its end. `problem`: its framing broke, in words that follow "its answer";
     what came before that is still given.
     """
 
     is_done: bool
-    surplus: bool
+    rest: bytes
     problem: str
     ends_with_connection: bool
 
     def take(self, data: bytes) -> bytes: ...
 
 
-def body_of(head: Head, *, method: str) -> Body:
+def body_of_answer(head: AnswerHead, *, method: str) -> Body:
     """How the body after this head is framed; raises `NotHttp` when the head leaves that open."""
     if method == "HEAD" or head.status in (204, 304):
         return Counted(0)
-    codings = words(head.headers.get("transfer-encoding", ""))
-    if codings == {"chunked"}:
-        return Chunked()
-    if codings:
-        raise NotHttp(f"has the transfer-encoding {', '.join(sorted(codings))}, which was not asked for")
-    length = content_length(head)
+    if "transfer-encoding" in head.headers:
+        return _coded(head.headers["transfer-encoding"])
+    length = content_length(head.headers)
     return UntilClose() if length is None else Counted(length)
+
+
+def body_of_request(head: RequestHead) -> Body:
+    """The same for a request, which has no body unless it says so, and may not say so in two ways."""
+    length = content_length(head.headers)
+    if "transfer-encoding" not in head.headers:
+        return Counted(length or 0)
+    if length is not None:
+        raise NotHttp("has two lengths")
+    return _coded(head.headers["transfer-encoding"])
 
 
 class Counted:
@@ -46,11 +53,12 @@ class Counted:
     def __init__(self, length: int) -> None:
         self._left = length
         self.is_done = length == 0
-        self.surplus = False
+        self.rest = b""
 
     def take(self, data: bytes) -> bytes:
-        self.surplus = len(data) > self._left
-        taken = data[: self._left] if self.surplus else data
+        taken = data
+        if len(data) > self._left:
+            taken, self.rest = data[: self._left], data[self._left :]
         self._left -= len(taken)
         self.is_done = self._left == 0
         return taken
@@ -64,7 +72,7 @@ class UntilClose:
 
     def __init__(self) -> None:
         self.is_done = False
-        self.surplus = False
+        self.rest = b""
 
     def take(self, data: bytes) -> bytes:
         return data
@@ -77,21 +85,21 @@ class Chunked:
 
     def __init__(self) -> None:
         self.is_done = False
-        self.surplus = False
+        self.rest = b""
         self.problem = ""
-        self._rest = b""  # The beginning of a line whose end has not come.
+        self._begun = b""  # The beginning of a line whose end has not come.
         self._left = 0  # What the chunk still has, with the line end behind it.
         self._in_trailers = False
         self._trailer_bytes = 0
 
     def take(self, data: bytes) -> bytes:
-        if self._rest:
-            data, self._rest = self._rest + data, b""
+        if self._begun:
+            data, self._begun = self._begun + data, b""
         found: list[bytes] = []
         at = 0
         while at < len(data) and not self.is_done and not self.problem:
             at = self._take_chunk(data, at, found) if self._left else self._take_line(data, at)
-        self.surplus = at < len(data)
+        self.rest = data[at:]
         return found[0] if len(found) == 1 else b"".join(found)
 
     def _take_chunk(self, data: bytes, at: int, found: list[bytes]) -> int:
@@ -116,7 +124,7 @@ class Chunked:
             self.problem = "has a chunk whose size takes no end"
             return at
         if end < 0:
-            self._rest = data[at:]
+            self._begun = data[at:]
             return len(data)
         self._read_line(data[at:end])
         return end + 1
@@ -135,3 +143,9 @@ class Chunked:
         length = int(size[1], 16)
         self._in_trailers = length == 0
         self._left = length + 2 if length else 0
+
+
+def _coded(codings: str) -> Chunked:
+    if words(codings) == {"chunked"}:
+        return Chunked()
+    raise NotHttp(f"has the transfer-encoding {', '.join(sorted(words(codings)))}, which was not asked for")

@@ -1,0 +1,46 @@
+"""Names that a run makes up and its model then uses: the number of a session, a hash, the name of a temporary file.
+
+They are other ones each time. An answer that was recorded with such a name is played with the name that stands in the
+same place of this run's requests.
+"""
+
+import re
+from collections.abc import Sequence
+
+_UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+_TOKEN = re.compile(rf"(?<!\w)(?:{_UUID}|\w{{5,}})(?!\w)")
+_PLACEHOLDER = re.compile(r"\{\{id (\d+)\.(\d+)\}\}")
+_MOST = 100_000
+_SHORTEST = 5
+
+
+class Carried:
+    """The names in the requests so far, by the number of the call and their place in it."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, tuple[int, int]] = {}
+        self._names: dict[tuple[int, int], str] = {}
+
+    def learn(self, call: int, names: Sequence[str]) -> None:
+        """These stand in the request of a call, in this order; short ones might be anything, and are not known."""
+        if len(self._names) + len(names) > _MOST:
+            return
+        for place, name in enumerate(names, start=1):
+            if len(name) >= _SHORTEST:
+                self._places.setdefault(name, (call, place))
+                self._names[call, place] = name
+
+    def hide(self, text: str) -> str:
+        """The text with placeholders for the names; the same object when there is none."""
+        return _TOKEN.sub(self._hide, text) if self._places else text
+
+    def show(self, text: str) -> str:
+        """The text with the names where placeholders stand; one that is not known stays."""
+        return _PLACEHOLDER.sub(self._show, text) if "{{id " in text else text
+
+    def _hide(self, found: re.Match[str]) -> str:
+        place = self._places.get(found[0])
+        return found[0] if place is None else f"{{{{id {place[0]}.{place[1]}}}}}"
+
+    def _show(self, found: re.Match[str]) -> str:
+        return self._names.get((int(found[1]), int(found[2])), found[0])

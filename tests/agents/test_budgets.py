@@ -1,0 +1,316 @@
+"""A budget stops real agents within one call: nothing over it is asked of the provider, and the run says who said no."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from inspan.gateway.scenario import Use
+from inspan.protocol.usage import Usage
+from inspan.stores.ledger_file import LedgerFile
+from tests.house import WAIT_S, House, processes_of, until
+
+from .account import Account, Bill, configure
+from .conversation import HOLD_ON
+from .proof import prove_nothing_lives
+from .styles import CLAUDE, CODE_MODE, Style, each_agent, each_style
+from .till import KEY, Asked, Says, Till, usage_of, works
+
+LIMITED = ("limited", "budget", 6)
+NEXT = "Raise the budget with --budget; `inspan budget` shows what was spent."
+MODELS = {"claude": "claude-opus-5-5", "codex": "gpt-6.1-sol"}
+# A million tokens for a dollar, whatever they are: so limits in tokens and in dollars are the same numbers.
+ONE_DOLLAR = "".join(
+    f'[prices."{model}"]\ninput = 1.0\noutput = 1.0\ncache_read = 1.0\ncache_write = 1.0\n' for model in MODELS.values()
+)
+LARGE = Usage(input=100_000, output=10, cache_read=20, cache_write=30, reasoning=5)
+DELEGATES = {"description": "part", "prompt": "do a part", "subagent_type": "general-purpose"}
+DAY_S = 86_400
+
+
+def dear(asked: Asked) -> Says:
+    """A conversation without end, whose every call is a large one."""
+    return Says(uses=("true",), usage=LARGE)
+
+
+def cheap(asked: Asked) -> Says:
+    return Says(uses=("true",), usage=usage_of(asked.number))
+
+
+def assert_refused(bill: Bill, till: Till, *, after: int, node: str = "") -> str:
+    """The run stopped at the call after these, which only the gateway has seen; gives what was said of it."""
+    node = node or f"run {bill.run_id}"
+    assert bill.verdict == LIMITED, bill.ended
+    (refusal,) = bill.of("budget_refused")
+    assert (refusal["node"], refusal["call"]) == (node, after + 1)
+    assert [call.get("problem", "") for call in bill.calls] == [*[""] * after, f"refused: budget of {node}"]
+    assert len(till.arrived) == after
+    assert (bill.ended["message"], bill.ended["next"]) == (refusal["message"], NEXT)
+    assert [event["reason"] for event in bill.of("ending_began")] == ["budget"]
+    return refusal["message"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "after"),
+    [("2calls", 2), ("120ktok", 1), ("0.12usd", 1), ("20ktok", 0), ("0.02usd", 0)],
+    ids=["calls", "tokens", "dollars", "tokens at first", "dollars at first"],
+)
+@each_agent
+def test_a_call_over_the_budget_ends_the_run_and_never_reaches_the_provider(
+    house: House, style: Style, limit: str, after: int
+) -> None:
+    configure(house, ONE_DOLLAR)
+    with Till(dear, cwd=house.work) as till:
+        account = Account(house, till)
+        bill = account.run(style.agent, "--budget", limit)
+        message = assert_refused(bill, till, after=after)
+    assert message.startswith(f"The budget of run {bill.run_id} is ")
+    assert bill.ended["exit_code"] == 1
+    assert bill.usage == till.stated
+    assert [row.usage for row in account.ledger] == [LARGE] * after
+    assert {node["reserved"]["calls"] for node in account.budget()} == {0}
+    prove_nothing_lives(house, bill.run_id)
+
+
+@each_style
+def test_a_budget_stops_the_call_after_several_tools_at_once(house: House, style: Style) -> None:
+    def plan(asked: Asked) -> Says:
+        return Says(uses=("touch a", "touch b", "touch c"), usage=usage_of(asked.number))
+
+    with Till(plan, cwd=house.work) as till:
+        bill = Account(house, till).run(style.agent, *style.arguments, "--budget", "1calls")
+        assert_refused(bill, till, after=1)
+    assert sorted(path.name for path in house.work.iterdir()) == ["a", "b", "c"]
+
+
+@each_agent
+def test_a_budget_stops_an_answer_without_tools(house: House, style: Style) -> None:
+    with Till(works(1, usage=usage_of), cwd=house.work) as till:
+        bill = Account(house, till).run(style.agent, "--mode", "complete", "--budget", "20ktok")
+        assert_refused(bill, till, after=0)
+
+
+def test_a_budget_stops_a_subagent_and_the_agent_that_waits_for_it(house: House) -> None:
+    def plan(asked: Asked) -> Says:
+        return Says(uses=(Use(tool="Agent", input=DELEGATES),), usage=usage_of(asked.number))
+
+    with Till(plan, cwd=house.work) as till:
+        bill = Account(house, till).run("claude", "--budget", "1calls")
+    assert bill.verdict == LIMITED
+    assert len(till.arrived) == 1
+    # The subagent's first, and the one in which its agent hears of the end.
+    assert [call["call"] for call in bill.refused] == [2, 3]
+    assert [event["call"] for event in bill.of("budget_refused")] == [2, 3]
+    assert bill.ended["message"] == bill.of("budget_refused")[0]["message"]
+
+
+def test_an_agent_that_gets_over_a_refusal_and_leaves_in_peace_was_limited_all_the_same(house: House) -> None:
+    configure(house, ONE_DOLLAR)
+
+    def plan(asked: Asked) -> Says:
+        uses = () if asked.results else (Use(tool="Agent", input={**DELEGATES, "model": "haiku"}),)
+        return Says(words="all is well", uses=uses, usage=usage_of(asked.number))
+
+    with Till(plan, cwd=house.work) as till:
+        account = Account(house, till, "--env", "ANTHROPIC_DEFAULT_HAIKU_MODEL=nobody-knows-its-price")
+        bill = account.run("claude", "--budget", "5usd")
+    assert (bill.verdict, bill.ended["exit_code"]) == (LIMITED, 0)
+    assert [asked.ask.model for asked in till.arrived] == [MODELS["claude"]] * 2
+    assert [call["model"] for call in bill.refused] == ["nobody-knows-its-price"]
+    assert "no price is known for the model 'nobody-knows-its-price'" in bill.ended["message"]
+    assert [event["text"] for event in bill.of("text_said")][-1] == "all is well"
+
+
+DEAF = """
+import http.client, json, os, signal, sys, time
+if sys.argv[1:] == ["--version"]:
+    print("2.1.325 (Claude Code)")
+    sys.exit()
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+print(json.dumps({"type": "system", "subtype": "init", "session_id": "00000000-0000-4000-8000-000000000000"}), flush=True)
+body = {"model": "claude-opus-5-5", "max_tokens": 10, "messages": [{"role": "user", "content": "more"}], "tools": []}
+while True:
+    gate = http.client.HTTPConnection(os.environ["ANTHROPIC_BASE_URL"].removeprefix("http://"))
+    gate.request("POST", "/v1/messages", json.dumps(body), {"x-api-key": os.environ["ANTHROPIC_API_KEY"]})
+    gate.getresponse().read()
+    time.sleep(0.1)
+"""
+
+
+def test_an_agent_that_hears_no_refusal_is_made_to_leave(house: House, fake: Callable[[str, str], str]) -> None:
+    house.env["INSPAN_CLAUDE_BIN"] = fake("deaf", DEAF)
+    with Till(works(1, usage=usage_of), cwd=house.work) as till:
+        account = Account(house, till, "--sandbox", "none", "--allow-tool", "Bash")
+        bill = account.run("claude", "--budget", "3calls")
+    assert bill.verdict == LIMITED
+    assert len(till.arrived) == 3
+    assert len(bill.refused) > 1
+    assert bill.ended["signal"] == 9
+    # Two seconds to leave by itself, three after an interrupt, two after a request to terminate; then it is killed.
+    assert 7.0 <= bill.ended["duration_s"] < 7.0 + 5.0
+    prove_nothing_lives(house, bill.run_id)
+
+
+@each_agent
+def test_a_program_gets_a_result_that_says_limited(house: House, style: Style) -> None:
+    with Till(cheap, cwd=house.work) as till:
+        result, spent = _in_python(house, style.agent, till, {"run": "2calls", "task": "2calls"})
+    assert len(till.arrived) == 2
+    # A task's limit is looked at before that of its run.
+    message = "The budget of task default is 2 model calls: 2 model calls spent, 1 model call asked for."
+    assert result == {
+        "outcome": "limited",
+        "reason": "budget",
+        "error": message,
+        "next_step": NEXT,
+        "exit_code": 1,
+        "raised": ["AgentFailed", "budget", f"{message} {NEXT}"],
+    }
+    assert spent == [
+        "BudgetSpent",
+        "budget_spent",
+        "The budget of task default is 2 model calls: 2 model calls spent. "
+        "Raise the budget; `inspan budget` shows what was spent.",
+    ]
+
+
+@pytest.mark.parametrize("node", ["task", "project"])
+@pytest.mark.parametrize("limit", ["2calls", "3ktok", "0.003usd"])
+def test_a_budget_that_is_spent_lets_no_other_run_begin(house: House, node: str, limit: str) -> None:
+    configure(house, ONE_DOLLAR + "[limits]\nlargest_answer = 10\n")
+    name = {"task": "default", "project": "shop"}[node]
+    with Till(works(2, usage=usage_of), cwd=house.work) as till:
+        account = Account(house, till)
+        assert account.run("codex", "--budget", f"{node}=1mtok").verdict == ("completed", "done", 0)
+        before = account.cost()
+        refusal = account.refused("claude", "--budget", f"{node}={limit}")
+        assert (refusal.exit_code, refusal.code) == (6, "budget_spent")
+        assert refusal.message.startswith(f"The budget of {node} {name} is ")
+        assert refusal.next == "Raise the budget; `inspan budget` shows what was spent."
+        assert account.cost() == before
+        # A run's own budget is its own.
+        assert account.run("codex", "--budget", "2calls").verdict == ("completed", "done", 0)
+
+
+def test_a_budget_per_day_begins_anew_with_the_day(house: House) -> None:
+    _away_from_midnight()
+    with Till(works(2, usage=usage_of), cwd=house.work) as till:
+        account = Account(house, till, "--budget", "project=2calls/day")
+        assert account.run("codex").verdict == ("completed", "done", 0)
+        assert account.refused("codex").message == "The budget of project shop is 2 model calls per day: 2 model calls spent."
+        _a_day_passes(house)
+        assert account.run("codex").verdict == ("completed", "done", 0)
+        assert account.node("project", "shop")["spent"]["calls"] == 2
+        assert account.cost()["total"]["calls"] == 4
+
+
+def test_a_task_may_be_started_again_as_often_as_its_budget_says(house: House) -> None:
+    with Till(works(1, usage=usage_of), cwd=house.work) as till:
+        account = Account(house, till, "--mode", "complete", "--budget", "task=2restarts")
+        assert [account.run("codex").verdict[1] for _ in range(3)] == ["done"] * 3
+        refusal = account.refused("codex")
+        assert (refusal.exit_code, refusal.message) == (
+            6,
+            "The budget of task default is 2 restarts: 2 restarts spent, 1 restart asked for.",
+        )
+        assert account.run("codex", "--task", "another").verdict[1] == "done"
+
+
+@each_agent
+def test_a_budget_of_time_ends_a_run_whose_tool_hangs(house: House, style: Style) -> None:
+    with Till(works(9, usage=usage_of, command="sleep 300"), cwd=house.work) as till:
+        bill = Account(house, till).run(style.agent, "--budget", "3s")
+    assert bill.verdict == LIMITED
+    assert [event["node"] for event in bill.of("budget_refused")] == [f"run {bill.run_id}"]
+    assert bill.ended["message"].startswith(f"The budget of run {bill.run_id} is 3 s of run time: 3")
+    assert bill.ended["duration_s"] >= 2.5
+    prove_nothing_lives(house, bill.run_id)
+
+
+def test_two_runs_at_once_share_the_time_of_their_task(house: House) -> None:
+    limit_s = 8.0
+    with Till(works(9, usage=usage_of, command="sleep 300"), cwd=house.work) as till:
+        account = Account(house, till, "--budget", f"task={limit_s:g}s")
+        run_ids = [account.detach("codex"), account.detach("codex")]
+        bills = [account.end_of(run_id) for run_id in run_ids]
+        spent_s = account.node("task")["spent"]["seconds"]
+        assert account.refused("codex").exit_code == 6
+    assert [bill.verdict for bill in bills] == [LIMITED] * 2
+    assert {event["node"] for bill in bills for event in bill.of("budget_refused")} == {"task default"}
+    assert max(bill.ended["duration_s"] for bill in bills) < limit_s <= spent_s
+
+
+@each_agent
+def test_a_session_that_goes_on_goes_on_spending_its_tasks_budget(house: House, style: Style) -> None:
+    def plan(asked: Asked) -> Says:
+        return Says(words="done", usage=LARGE) if asked.number == 2 else Says(uses=("true",), usage=LARGE)
+
+    with Till(plan, cwd=house.work) as till:
+        account = Account(house, till, "--budget", "task=3calls")
+        first = account.run(style.agent)
+        assert first.verdict == ("completed", "done", 0)
+        again = account.run(style.agent, "--resume", first.run_id)
+        assert again.verdict == LIMITED
+        assert [event["node"] for event in again.of("budget_refused")] == ["task default"]
+        assert (len(first.calls), [call.get("status") for call in again.calls][0], len(again.refused)) == (2, 200, 1)
+        assert len(till.arrived) == 3
+        assert account.refused(style.agent, "--resume", first.run_id).code == "budget_spent"
+
+
+_PROGRAM = """
+import json, sys
+import inspan
+
+given = json.load(sys.stdin)
+runner = inspan.runner(given["agent"], profile="clean")
+options = {"cwd": given["cwd"], "base_url": given["url"], "budgets": given["budgets"]}
+result = inspan.run_sync(runner.exec("do it", **options))
+said = {name: getattr(result, name) for name in ("outcome", "reason", "error", "next_step", "exit_code")}
+try:
+    result.check()
+except inspan.InspanError as error:
+    said["raised"] = [type(error).__name__, error.reason, str(error)]
+try:
+    inspan.run_sync(runner.exec("do it", **options))
+except inspan.InspanError as error:
+    spent = [type(error).__name__, error.code, str(error)]
+print(json.dumps([said, spent]))
+"""
+
+
+def _in_python(house: House, agent: str, till: Till, budgets: dict[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """What a program is told of a run over its budget, and of a second one."""
+    given = {"agent": agent, "cwd": str(house.work), "url": till.url, "budgets": budgets}
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM],
+        env={**house.env, "ANTHROPIC_API_KEY": KEY, "CODEX_API_KEY": KEY},
+        cwd=house.work,
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    said, spent = json.loads(done.stdout)
+    return said, spent
+
+
+def _away_from_midnight() -> None:
+    left_s = DAY_S - time.time() % DAY_S
+    if left_s < 30:
+        time.sleep(left_s)
+
+
+def _a_day_passes(house: House) -> None:
+    """As if all that is in the ledger had been spent a day earlier."""
+    ledger = LedgerFile(str(house.state))
+    with ledger.writing() as database:
+        database.execute("UPDATE sum SET day = day - 1 WHERE day >= 0")
+        database.execute("UPDATE spending SET at = at - ?", (DAY_S,))
+    ledger.close()

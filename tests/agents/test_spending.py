@@ -1,0 +1,250 @@
+"""What real agents use is what their provider says they used: call by call, in every place that tells of it."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from inspan.gateway.scenario import Use
+from inspan.protocol.spending import NANO_PER_USD
+from inspan.protocol.usage import Usage
+from tests.house import House, end, until
+
+from .account import Account, Bill, configure
+from .styles import Style, each_agent
+from .till import Asked, Entry, Says, Till, usage_of, works
+
+TEN = ("claude", "codex") * 5
+ROLES = ("main", "side", "retry")
+TOKENS = Usage.__struct_fields__
+# A million tokens for a dollar, and few set aside for an answer: a call is estimated at 15 to 20 thousand tokens.
+PRICES = "[limits]\nlargest_answer = 1000\n" + "".join(
+    f'[prices."{model}"]\ninput = 1.0\noutput = 1.0\ncache_read = 1.0\ncache_write = 1.0\n'
+    for model in ("claude-opus-5-5", "gpt-6.1-sol")
+)
+RETRIES = {
+    "claude": ("--env", "CLAUDE_CODE_MAX_RETRIES=9"),
+    "codex": (
+        *("--option=-c", "--option=model_providers.inspan.request_max_retries=9"),
+        *("--option=-c", "--option=model_providers.inspan.stream_max_retries=9"),
+    ),
+}
+
+
+def is_aside(asked: Asked) -> bool:
+    """A request for a search, or for the sum of a conversation: both offer nothing that the agent could do."""
+    return not any(tool.fields or tool.kind == "custom" for tool in asked.ask.tools)
+
+
+class Trouble:
+    """A provider under which runs work on for so many calls each, with errors, cuts and side requests on the way."""
+
+    def __init__(self, calls: int) -> None:
+        self._calls = calls
+        self._answered: Counter[str] = Counter()
+
+    def __call__(self, asked: Asked) -> Says:
+        usage = usage_of(asked.number)
+        if asked.number % 19 == 0:
+            return Says(status=529)
+        if is_aside(asked):
+            return Says(words="what was asked for", usage=usage)
+        if asked.number % 23 == 0:
+            return Says(words="so far", usage=usage, cut=True)
+        self._answered[asked.session] += 1
+        count = self._answered[asked.session]
+        if count >= self._calls:
+            return Says(words="done", usage=usage)
+        searches = count % 12 == 5 and "anthropic-version" in asked.headers
+        return Says(uses=(Use(tool="WebSearch", input={"query": "weather"}) if searches else "true",), usage=usage)
+
+
+def test_usage_is_the_providers_own_count_over_two_hundred_calls(house: House) -> None:
+    faults = ("--fault", "every 17: 529", "--fault", "5%: cut")
+    compacts = ("-m", "gpt-5.5", "--option=-c", "--option=model_auto_compact_token_limit=6000")
+    crew = (("claude",), ("claude",), ("codex",), ("codex", *compacts))
+    with Till(Trouble(48), cwd=house.work) as till:
+        account = Account(house, till)
+        started = [
+            account.start(agent, *more, *RETRIES[agent], *faults, "--fault-seed", str(seed))
+            for seed, (agent, *more) in enumerate(crew)
+        ]
+        bills = account.all(started)
+    assert [bill.verdict for bill in bills] == [("completed", "done", 0)] * len(crew)
+    books = {bill.run_id: [each for each in till.entries if each.asked.session == _session(bill)] for bill in bills}
+    assert sum(map(len, books.values())) == len(till.entries) == len(till.arrived) >= 200
+    for bill in bills:
+        _assert_counted(bill, books[bill.run_id], account)
+    assert _tokens(account.cost()["total"]) == till.stated
+    assert {event["kind"] for bill in bills for event in bill.events} >= {"usage_differs"}
+    assert all(bill.of("rate_limited") == [] for bill in bills)
+
+
+def _assert_counted(bill: Bill, entries: list[Entry], account: Account) -> None:
+    """The calls of one run, in all places that tell of them, are those in the provider's books."""
+    made = [call for call in bill.calls if call.get("message") != "Overloaded."]
+    spoilt = [call for call in bill.calls if call.get("status") != 200 or call.get("problem")]
+    # Every call that the provider has seen, once and in order, with what it stated; an error states nothing.
+    assert [_usage(call) for call in made] == [entry.stated for entry in entries]
+    assert [call["status"] for call in made] == [entry.status for entry in entries]
+    assert len(bill.calls) - len(made) == len(bill.calls) // 17
+    # Whatever was spoilt was asked again, by an agent that may; everything else is what the provider took it for.
+    roles = [call.get("role", "main") for call in bill.calls]
+    assert roles.count("retry") == len(spoilt) > 10
+    told = [(role, "side" if is_aside(entry.asked) else "main") for role, entry in zip(_roles(made), entries, strict=True)]
+    assert [pair for pair in told if pair[0] not in ("retry", pair[1])] == []
+    assert roles.count("side") > 0 or "gpt-6.1-sol" in {call["model"] for call in made}
+    stated = sum((entry.stated for entry in entries if entry.stated), Usage())
+    assert (bill.usage, bill.ended["model_calls"]) == (stated, len(bill.calls))
+    rows = sorted((row for row in account.ledger if row.run_id == bill.run_id), key=lambda row: row.call)
+    assert [(row.call, row.role) for row in rows] == [(call["call"], call.get("role", "main")) for call in made]
+    assert [row.usage for row in rows] == [entry.stated if entry.status == 200 else Usage() for entry in entries]
+    (group,) = [each for each in account.cost("--by", "run")["groups"] if each["name"] == bill.run_id]
+    assert (_tokens(group), group["calls"]) == (stated, len(entries))
+    assert {role: group["roles"][role]["calls"] for role in ROLES} == dict(Counter({role: 0 for role in ROLES}) + Counter(_roles(made)))
+    _assert_difference_told(bill, stated)
+
+
+def _assert_difference_told(bill: Bill, stated: Usage) -> None:
+    """The agent does not know of answers that never reached it whole, which is more than one percent here."""
+    (event,) = bill.of("usage_differs")
+    told = Usage(**bill.ended["told"])
+    assert (Usage(**event["told"]), Usage(**event["measured"])) == (told, stated)
+    off = [100 * abs(getattr(told, name) - getattr(stated, name)) / getattr(stated, name) for name in TOKENS]
+    assert event["percent"] == round(max(off), 1) > 1.0
+
+
+@each_agent
+def test_an_answer_that_the_agent_does_not_hear_to_its_end_is_counted(house: House, style: Style) -> None:
+    def plan(asked: Asked) -> Says:
+        uses = ("true",) if asked.results < 2 else ()
+        return Says(words="x", uses=uses, usage=usage_of(asked.number), lingers=style.agent == "codex")
+
+    with Till(plan, cwd=house.work) as till:
+        account = Account(house, till)
+        bill = account.run(style.agent)
+    assert bill.verdict == ("completed", "done", 0)
+    assert [(_usage(call), call.get("problem", "")) for call in bill.calls] == [(usage_of(n), "") for n in (1, 2, 3)]
+    assert (bill.usage, Usage(**bill.ended["told"])) == (till.stated, till.stated)
+    assert [row.usage for row in account.ledger] == [usage_of(n) for n in (1, 2, 3)]
+    # Where both counts agree there is nothing to tell.
+    assert bill.of("usage_differs") == []
+    assert bill.of("error_reported") == []
+
+
+class Crowd:
+    """Ten runs that want four calls each. All have asked before any but the first is answered.
+
+    The first to come is answered at once; its second call never is: `victim` is its session.
+    """
+
+    def __init__(self, usage: Callable[[int], Usage], *, has_victim: bool) -> None:
+        self.all_here = threading.Event()
+        self.never = threading.Event()
+        self.victim = ""
+        self._has_victim = has_victim
+        self._usage = usage
+
+    def __call__(self, asked: Asked) -> Says:
+        if asked.number == len(TEN) + self._has_victim:
+            self.all_here.set()
+        says = works(4, usage=self._usage)(asked)
+        if not self._has_victim or asked.number > 1 and asked.session != self.victim:
+            return Says(words=says.words, uses=says.uses, usage=says.usage, after=self.all_here)
+        self.victim = asked.session
+        return says if asked.number == 1 else Says(after=self.never)
+
+
+def test_ten_agents_share_a_budget_of_calls_and_one_that_dies_leaves_its_part(house: House) -> None:
+    most = 20
+    crowd = Crowd(usage_of, has_victim=True)
+    with Till(crowd, cwd=house.work) as till:
+        account = Account(house, till, "--budget", f"project={most}calls")
+        run_ids = [account.detach(agent) for agent in TEN]
+        until(crowd.all_here.is_set, "all ten")
+        victim = next(run_id for run_id in run_ids if _begun(house, run_id) == crowd.victim)
+        end(house.supervisor(victim))
+        bills = [account.end_of(run_id) for run_id in run_ids if run_id != victim]
+        entries = till.entries
+        crowd.never.set()
+    # The one call that nobody heard the end of was released, and another was made in its place.
+    assert len(till.arrived) == most + 1
+    assert len(account.ledger) == len(entries) == most
+    assert sum((row.usage for row in account.ledger if row.usage), Usage()) == _sum(entry.stated for entry in entries)
+    assert [row.usage for row in account.ledger if row.run_id == victim] == [usage_of(1)]
+    project = account.node("project", "shop")
+    assert (project["spent"]["calls"], project["reserved"]["calls"]) == (most, 0)
+    _assert_the_rest_was_refused(bills, node="project shop")
+    assert sum(len(bill.calls) - len(bill.refused) for bill in bills) == most - 1
+    _assert_nothing_is_given_back(house, account, [*run_ids])
+
+
+def test_ten_agents_share_a_budget_of_dollars(house: House) -> None:
+    most_usd, each = 0.30, Usage(input=11_000, output=100, cache_read=600, cache_write=300, reasoning=50)
+    configure(house, PRICES)
+    with Till(Crowd(lambda number: each, has_victim=False), cwd=house.work) as till:
+        account = Account(house, till, "--budget", f"project={most_usd}usd")
+        bills = account.all([account.start(agent) for agent in TEN])
+    nano = [row.nano for row in account.ledger if row.nano is not None]
+    assert nano == [each.total * 1_000] * len(till.entries)
+    # What was set aside was enough for every call here, so that nothing at all is over the limit; and no run was
+    # refused while there was room for what its call would have set aside.
+    asked_for = [_asked_for_usd(event["message"]) for bill in bills for event in bill.of("budget_refused")]
+    assert sum(nano) <= most_usd * NANO_PER_USD < sum(nano) + max(asked_for) * NANO_PER_USD
+    assert account.node("project", "shop")["spent"]["usd"] == sum(nano) / NANO_PER_USD
+    assert round(sum(bill.ended["cost_usd"] for bill in bills) * NANO_PER_USD) == sum(nano)
+    _assert_the_rest_was_refused(bills, node="project shop")
+
+
+def _assert_the_rest_was_refused(bills: list[Bill], *, node: str) -> None:
+    """A run either came to its end or was refused a call, by this node and once."""
+    told = {bill.verdict: [] for bill in bills}
+    assert told.keys() <= {("completed", "done", 0), ("limited", "budget", 6)}
+    assert ("limited", "budget", 6) in told
+    for bill in bills:
+        refused = [node] if bill.ended["reason"] == "budget" else []
+        assert [event["node"] for event in bill.of("budget_refused")] == refused
+        assert len(bill.refused) == len(refused)
+        assert bill.of("usage_differs") == []
+
+
+def _assert_nothing_is_given_back(house: House, account: Account, run_ids: list[str]) -> None:
+    before = account.cost("--by", "project"), account.budget()
+    assert house.inspan("reindex").returncode == 0
+    assert (account.cost("--by", "project"), account.budget()) == before
+    assert house.inspan("rm", *run_ids).returncode == 0
+    assert (account.cost("--by", "project"), account.budget()) == before
+    assert house.inspan("reindex").returncode == 0
+    assert (account.cost("--by", "project"), account.budget()) == before
+    assert account.refused("codex").code == "budget_spent"
+
+
+def _begun(house: House, run_id: str) -> str:
+    """The agent's own name for the conversation of a living run."""
+    return next((event["session_id"] for event in house.events(run_id) if event["kind"] == "thread_started"), "")
+
+
+def _asked_for_usd(message: str) -> float:
+    return float(message.rpartition("$")[2].removesuffix(" asked for."))
+
+
+def _session(bill: Bill) -> str:
+    return bill.ended["session_id"]
+
+
+def _roles(calls: Iterable[dict[str, Any]]) -> list[str]:
+    return [call.get("role", "main") for call in calls]
+
+
+def _usage(call: dict[str, Any]) -> Usage | None:
+    return Usage(**call["usage"]) if "usage" in call else None
+
+
+def _tokens(part: dict[str, Any]) -> Usage:
+    return Usage(**{name: part[name] for name in TOKENS})
+
+
+def _sum(usages: Iterable[Usage | None]) -> Usage:
+    return sum((usage for usage in usages if usage), Usage())

@@ -1,0 +1,256 @@
+"""A provider on loopback that keeps books of its own: who asked when, what it answered, which usage it stated."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from inspan.gateway.scenario import Use
+from inspan.gateway.tools import pick
+from inspan.gateway.upstream import Ask
+from inspan.gateway.wire import Answer, ToolUse, Wire
+from inspan.gateway.wires import recognise
+from inspan.protocol.usage import Usage
+
+WAIT_S = 60.0
+KEY = "provider-key-0123456789"
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A model call as it arrived: the calls of all runs are numbered together, from 1.
+
+    `session` is the agent's own name for its conversation, and `results` is how many tools it has used so far in it,
+    so that an answer needs no memory.
+    """
+
+    number: int
+    at: float
+    key: str
+    session: str
+    headers: Mapping[str, str]
+    ask: Ask
+    text: str
+    results: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Says:
+    """What is done with a call: words or tools with a usage, an error, or an answer that breaks off after its words.
+
+    Nothing is answered before `after` is set. An answer that `lingers` is whole and does not end: its connection stays
+    open until the other side closes it.
+    """
+
+    words: str = ""
+    uses: Sequence[str | Use] = ()
+    usage: Usage = Usage()
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    cut: bool = False
+    lingers: bool = False
+    after: threading.Event | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A call in the books; `stated` is None where the answer told no usage."""
+
+    asked: Asked
+    status: int
+    stated: Usage | None
+    answered_at: float
+
+
+class Till:
+    """Answers as `plan` says, any number of runs at once; opens on entering, closes on leaving."""
+
+    def __init__(self, plan: Callable[[Asked], Says], *, cwd: Path) -> None:
+        self._plan = plan
+        self._cwd = cwd
+        self._lock = threading.Lock()
+        self._arrived: list[Asked] = []
+        self._entries: list[Entry] = []
+        self._server = _Server(("127.0.0.1", 0), self._handler())
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def arrived(self) -> list[Asked]:
+        """Every call so far, answered or not, as they came."""
+        with self._lock:
+            return list(self._arrived)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Every call that has been answered, in the order of arrival."""
+        with self._lock:
+            return sorted(self._entries, key=lambda entry: entry.asked.number)
+
+    @property
+    def stated(self) -> Usage:
+        """All usage that was ever stated."""
+        return sum((entry.stated for entry in self.entries if entry.stated), Usage())
+
+    def __enter__(self) -> "Till":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._thread.join(WAIT_S)
+        self._server.server_close()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        till = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                till.serve(self)
+
+            def do_GET(self) -> None:
+                _send(self, 404, {}, b"{}")
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        return Handler
+
+    def serve(self, http: BaseHTTPRequestHandler) -> None:
+        """Answers one call and enters it into the books, whether or not anybody stays to hear the answer."""
+        at = time.time()
+        headers = {name.lower(): value for name, value in http.headers.items()}
+        path = http.path.partition("?")[0]
+        body: Json = json.loads(http.rfile.read(int(headers["content-length"])))
+        wire, purpose = recognise("POST", path, headers=headers)
+        if purpose != "call":
+            return _send(http, 404, {}, b"{}")
+        with self._lock:
+            asked = Asked(
+                number=len(self._arrived) + 1,
+                at=at,
+                key=headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer "),
+                session=headers.get("x-claude-code-session-id") or headers.get("session-id", ""),
+                headers=headers,
+                ask=wire.ask(body, path),
+                text=json.dumps(body, ensure_ascii=False),
+                results=_results(body),
+            )
+            self._arrived.append(asked)
+            says = self._plan(asked)
+        if says.after is not None:
+            says.after.wait(WAIT_S)
+        # Entered first: whoever has heard the answer finds it in the books.
+        entry = Entry(asked=asked, status=says.status, stated=_stated(wire, says), answered_at=time.time())
+        with self._lock:
+            self._entries.append(entry)
+        try:
+            return self._answer(http, wire, asked, says)
+        except OSError:
+            http.close_connection = True
+
+    def _answer(self, http: BaseHTTPRequestHandler, wire: Wire, asked: Asked, says: Says) -> None:
+        if says.status != 200:
+            return _send(http, says.status, says.headers, wire.error(says.status, "as the books say"))
+        answer = Answer(
+            model=asked.ask.model,
+            say=(says.words,) if says.words else (),
+            tools=tuple(self._tool(step, asked) for step in says.uses),
+            usage=says.usage,
+        )
+        if not asked.ask.stream:
+            return _send(http, 200, says.headers, wire.body(answer))
+        stream = wire.stream(answer)
+        _begin(http, 200, {**says.headers, "content-type": "text/event-stream", "transfer-encoding": "chunked"})
+        pieces = stream.head if says.cut else (*stream.head, *stream.tail)
+        http.wfile.write(b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces))
+        if says.lingers:
+            http.connection.settimeout(WAIT_S)
+            http.connection.recv(1)
+        if says.cut or says.lingers:
+            http.close_connection = True
+        else:
+            http.wfile.write(b"0\r\n\r\n")
+        return None
+
+    def _tool(self, step: str | Use, asked: Asked) -> ToolUse:
+        tool = pick(step, asked.ask.tools, cwd=self._cwd)
+        assert tool is not None, f"no tool for {step!r}"
+        return tool
+
+
+def works(calls: int, *, usage: Callable[[int], Usage], command: str = "true") -> Callable[[Asked], Says]:
+    """A conversation of so many calls: a tool in each but the last; the usage follows from the number of the call."""
+
+    def plan(asked: Asked) -> Says:
+        if asked.results < calls - 1:
+            return Says(uses=(command,), usage=usage(asked.number))
+        return Says(words="done", usage=usage(asked.number))
+
+    return plan
+
+
+def usage_of(number: int) -> Usage:
+    """A usage that no other call of a test has, in any of its fields."""
+    return Usage(
+        input=1_000 + 17 * number,
+        output=100 + 7 * number,
+        cache_read=500 + 3 * number,
+        cache_write=200 + 5 * number,
+        reasoning=10 + number,
+    )
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 100
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        plug, address = super().get_request()
+        plug.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return plug, address
+
+
+def _results(body: Json) -> int:
+    """How many results of tools a conversation holds, on either wire."""
+    blocks = [
+        block
+        for message in body.get("messages", [])
+        for block in (message["content"] if isinstance(message["content"], list) else [])
+    ]
+    items = [*blocks, *body.get("input", [])]
+    return sum(item.get("type", "").endswith(("tool_result", "call_output")) for item in items)
+
+
+def _stated(wire: Wire, says: Says) -> Usage | None:
+    """One wire opens with the input, whatever comes after it; the other states its usage last."""
+    if says.status != 200:
+        return None
+    if not says.cut:
+        return says.usage
+    return msgspec.structs.replace(says.usage, output=1, reasoning=0) if wire.name == "messages" else None
+
+
+def _begin(http: BaseHTTPRequestHandler, status: int, headers: Mapping[str, str]) -> None:
+    http.send_response(status)
+    for name, value in headers.items():
+        http.send_header(name, value)
+    http.end_headers()
+
+
+def _send(http: BaseHTTPRequestHandler, status: int, headers: Mapping[str, str], body: bytes) -> None:
+    _begin(http, status, {**headers, "content-type": "application/json", "content-length": str(len(body))})
+    http.wfile.write(body)

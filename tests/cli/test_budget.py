@@ -1,0 +1,159 @@
+"""`inspan budget`: the tree of budgets as it stands, and sentences for a ledger that cannot be read."""
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspan.protocol.amounts import Amounts
+from tests.house import House
+from tests.stores.accounts import Accounts, nano
+
+from .refusal import refusal_of
+
+NO_LIMITS = {"usd": None, "tokens": None, "calls": None, "seconds": None, "restarts": None, "per": None}
+
+
+@pytest.fixture
+def accounts(house: House) -> Iterator[Accounts]:
+    """The ledger of the house. Its runs start in the future and have used no time."""
+    house.state.mkdir(mode=0o700)
+    made = Accounts(house.root, state=house.state)
+    yield made
+    made.close()
+
+
+def _nodes(house: House) -> list[dict[str, Any]]:
+    done = house.inspan("budget", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)["nodes"]
+
+
+def test_without_a_ledger_there_is_nothing_and_looking_makes_none(house: House) -> None:
+    assert _nodes(house) == []
+    done = house.inspan("budget")
+    assert " ".join(done.stdout.split()) == "NODE LIMIT COST TOKENS CALLS TIME RESTARTS SET-ASIDE SINCE"
+    assert list((house.root / "state").iterdir()) == []
+
+
+def test_the_tree_is_shown_with_limits_spending_and_what_is_set_aside(house: House, accounts: Accounts) -> None:
+    spender = accounts.open("r1", project="20usd", run="1.1mtok,2h")
+    accounts.spend(spender, 1, usd=1.25, tokens=900)
+    accounts.ledger.reserve("r1", 2, nano=nano(0.5), tokens=400)
+    shown = house.inspan("budget").stdout.splitlines()
+    assert [line.split()[:8] for line in shown[1:]] == [
+        ["project", "web-1a2b", "20usd", "$1.25", "900", "1", "0.0s", "0"],
+        ["task", "default", "-", "$1.25", "900", "1", "0.0s", "0"],
+        ["run", "r1", "1100000tok,7200s", "$1.25", "900", "1", "0.0s", "0"],
+    ]
+    assert [line.partition("$0.50, 400 tokens")[2].strip() for line in shown[1:]] == ["-", "-", "-"]
+
+
+def test_a_period_is_shown_with_its_beginning(house: House, accounts: Accounts) -> None:
+    accounts.open("r1", project="20usd/day")
+    before = time.time()
+    (since,) = {each["since"] for each in _nodes(house)} - {None}
+    assert since % 86400 == 0
+    assert before - 86400 < since <= time.time()
+    # A later day by now, should midnight have come between the two looks.
+    day = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-")
+    assert f"  {day}" in house.inspan("budget").stdout or time.time() > since + 86400
+
+
+def test_the_tree_as_json(house: House, accounts: Accounts) -> None:
+    spender = accounts.open("r1", project="20usd", run="50calls")
+    accounts.spend(spender, 1, usd=1.25, tokens=900)
+    accounts.ledger.reserve("r1", 2, nano=nano(0.5), tokens=400)
+    project, _, run = _nodes(house)
+    assert project == {
+        "node": "project",
+        "project": "web-1a2b",
+        "task": None,
+        "run_id": None,
+        "scripted": False,
+        "limits": {**NO_LIMITS, "usd": 20.0},
+        "spent": {"usd": 1.25, "tokens": 900, "calls": 1, "seconds": 0.0, "restarts": 0},
+        "reserved": {"usd": 0.5, "tokens": 400, "calls": 1},
+        "since": None,
+        "unpriced_calls": 0,
+        "estimated_calls": 0,
+    }
+    assert (run["task"], run["run_id"], run["limits"]) == ("default", "r1", {**NO_LIMITS, "calls": 50})
+
+
+def test_what_an_ended_run_spent_stays_when_it_is_removed_and_the_index_rebuilt(
+    house: House, accounts: Accounts
+) -> None:
+    accounts.spend(accounts.open("r1", project="2usd"), 1, usd=1.0)
+    accounts.ledger.end_run("r1", 3.0)
+    accounts.die("r1")
+    assert house.inspan("reindex").returncode == 0
+    assert [(each["node"], each["spent"]["usd"], each["spent"]["seconds"]) for each in _nodes(house)] == [
+        ("project", 1.0, 3.0),
+        ("task", 1.0, 3.0),
+    ]
+
+
+def test_what_nobody_could_tell_is_said(house: House, accounts: Accounts) -> None:
+    spender = accounts.open("r1")
+    accounts.ledger.settle("r1", 1, accounts.row(spender, 1, usd=None, tokens=5))
+    row = accounts.row(spender, 2, usd=None, tokens=None)
+    accounts.ledger.settle("r1", 2, row, charged=Amounts(nano=nano(0.5), tokens=7))
+    lines = house.inspan("budget").stdout.splitlines()
+    assert "$0.50?" in lines[1]
+    assert lines[-2:] == [
+        "2 model calls of models without a known price: what they cost is not in COST.",
+        "1 model call without a usage from the provider: counted here by an estimate.",
+    ]
+
+
+def test_rehearsals_are_a_tree_of_their_own(house: House, accounts: Accounts) -> None:
+    accounts.spend(accounts.open("r1", scripted=True), 1, usd=1.0)
+    accounts.open("r2")
+    assert [(each["node"], each["scripted"], each["spent"]["usd"]) for each in _nodes(house)] == [
+        ("project", False, 0.0),
+        ("task", False, 0.0),
+        ("run", False, 0.0),
+        ("project", True, 1.0),
+        ("task", True, 1.0),
+        ("run", True, 1.0),
+    ]
+    assert "project web-1a2b (scripted)" in house.inspan("budget").stdout
+
+
+def _spoilt(path: Path) -> None:
+    path.write_bytes(b"this is no database" * 1000)
+
+
+def _of_version(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+
+
+@pytest.mark.parametrize(("spoil", "problem"), [(_spoilt, "not a database"), (_of_version, "(99, not 1)")])
+def test_a_ledger_that_cannot_be_read_is_named_with_the_next_step(house: House, spoil: Any, problem: str) -> None:
+    house.state.mkdir(mode=0o700)
+    path = house.state / "ledger.db"
+    spoil(path)
+    before = path.read_bytes()
+    refusal = refusal_of(house, "budget")
+    assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
+    assert problem in refusal.message
+    assert str(path) in refusal.message
+    assert "budgets then begin at zero" in refusal.next
+    assert path.read_bytes() == before
+
+
+def test_a_state_folder_that_is_a_file_is_named(house: House) -> None:
+    house.state.write_text("mine")
+    refusal = refusal_of(house, "budget")
+    assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
+    assert str(house.state) in refusal.message
+    assert "XDG_STATE_HOME" in refusal.next
+    assert house.state.read_text() == "mine"
