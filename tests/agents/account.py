@@ -90,9 +90,7 @@ class Account:
         """Waits for runs that were started, which must have begun."""
         said = [process.communicate(timeout=2 * WAIT_S) for process in started]
         assert all(out for out, _ in said), [error.decode() for _, error in said]
-        return [
-            self._bill(process.returncode, out.decode()) for process, (out, _) in zip(started, said, strict=True)
-        ]
+        return [self._bill(process.returncode, out.decode()) for process, (out, _) in zip(started, said, strict=True)]
 
     def end_of(self, run_id: str) -> Bill:
         """Waits for a run that was detached."""

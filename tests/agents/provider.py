@@ -22,10 +22,14 @@ class Visit:
 
 
 class Provider:
-    """Plays a scenario on a listener of somebody else's making; opens on entering, closes on leaving."""
+    """Plays a scenario on a listener of somebody else's making; opens on entering, closes on leaving.
+
+    `heard` is all that anybody has sent.
+    """
 
     def __init__(self, scenario: str, *, cwd: str, listener: socket.socket) -> None:
         self.visits: list[Visit] = []
+        self.heard = ""
         self._stage = Stage(scenario, cwd=cwd)
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler(), bind_and_activate=False)
         self._server.socket.close()
@@ -75,6 +79,7 @@ class Provider:
         headers = {name.lower(): value for name, value in request.headers.items()}
         self.visits.append(Visit(path=request.path, names={name: headers[name] for name in _NAMES if name in headers}))
         body = request.rfile.read(int(headers.get("content-length", 0)))
+        self.heard += f"{request.requestline}\n{headers}\n{body.decode(errors='replace')}\n"
         known = {"x-api-key": TOKEN} if "x-api-key" in headers else {"authorization": f"Bearer {TOKEN}"}
         asked = {name: value for name, value in headers.items() if name not in _HOP} | known
         connection = http.client.HTTPConnection("127.0.0.1", self._stage.port, timeout=WAIT_S)

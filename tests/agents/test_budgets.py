@@ -12,12 +12,12 @@ import pytest
 from inspan.gateway.scenario import Use
 from inspan.protocol.usage import Usage
 from inspan.stores.ledger_file import LedgerFile
-from tests.house import WAIT_S, House, processes_of, until
+from tests.cli.refusal import Refusal
+from tests.house import WAIT_S, House
 
 from .account import Account, Bill, configure
-from .conversation import HOLD_ON
 from .proof import prove_nothing_lives
-from .styles import CLAUDE, CODE_MODE, Style, each_agent, each_style
+from .styles import Style, each_agent, each_style
 from .till import KEY, Asked, Says, Till, usage_of, works
 
 LIMITED = ("limited", "budget", 6)
@@ -179,20 +179,28 @@ def test_a_program_gets_a_result_that_says_limited(house: House, style: Style) -
     ]
 
 
-@pytest.mark.parametrize("node", ["task", "project"])
-@pytest.mark.parametrize("limit", ["2calls", "3ktok", "0.003usd"])
-def test_a_budget_that_is_spent_lets_no_other_run_begin(house: House, node: str, limit: str) -> None:
-    configure(house, ONE_DOLLAR + "[limits]\nlargest_answer = 10\n")
-    name = {"task": "default", "project": "shop"}[node]
+def test_a_budget_that_is_spent_lets_no_other_run_begin(house: House) -> None:
+    configure(house, ONE_DOLLAR)
+    spent = {"2calls": "2 model calls", "3ktok": "3000 tokens", "0.003usd": "$0.003"}
+    used = {
+        "2calls": "2 model calls",
+        "3ktok": f"{usage_of(1).total + usage_of(2).total} tokens",
+        "0.003usd": "$0.003706",
+    }
     with Till(works(2, usage=usage_of), cwd=house.work) as till:
         account = Account(house, till)
-        assert account.run("codex", "--budget", f"{node}=1mtok").verdict == ("completed", "done", 0)
-        before = account.cost()
-        refusal = account.refused("claude", "--budget", f"{node}={limit}")
-        assert (refusal.exit_code, refusal.code) == (6, "budget_spent")
-        assert refusal.message.startswith(f"The budget of {node} {name} is ")
-        assert refusal.next == "Raise the budget; `inspan budget` shows what was spent."
-        assert account.cost() == before
+        assert account.run("codex").verdict == ("completed", "done", 0)
+        before = account.cost(), account.budget()
+        for node in ("task default", "project shop"):
+            for limit in spent:
+                refusal = account.refused("claude", "--budget", f"{node.partition(' ')[0]}={limit}")
+                assert refusal == Refusal(
+                    exit_code=6,
+                    code="budget_spent",
+                    message=f"The budget of {node} is {spent[limit]}: {used[limit]} spent.",
+                    next="Raise the budget; `inspan budget` shows what was spent.",
+                )
+        assert (account.cost(), account.budget()) == before
         # A run's own budget is its own.
         assert account.run("codex", "--budget", "2calls").verdict == ("completed", "done", 0)
 
@@ -202,7 +210,10 @@ def test_a_budget_per_day_begins_anew_with_the_day(house: House) -> None:
     with Till(works(2, usage=usage_of), cwd=house.work) as till:
         account = Account(house, till, "--budget", "project=2calls/day")
         assert account.run("codex").verdict == ("completed", "done", 0)
-        assert account.refused("codex").message == "The budget of project shop is 2 model calls per day: 2 model calls spent."
+        assert (
+            account.refused("codex").message
+            == "The budget of project shop is 2 model calls per day: 2 model calls spent."
+        )
         _a_day_passes(house)
         assert account.run("codex").verdict == ("completed", "done", 0)
         assert account.node("project", "shop")["spent"]["calls"] == 2

@@ -47,7 +47,7 @@ class Asked:
 class Says:
     """What is done with a call: words or tools with a usage, an error, or an answer that breaks off after its words.
 
-    Nothing is answered before `after` is set. An answer that `lingers` is whole and does not end: its connection stays
+    Nothing is answered before `after` is set and `pause_s` have passed. An answer that `lingers` is whole and does not end: its connection stays
     open until the other side closes it.
     """
 
@@ -59,6 +59,7 @@ class Says:
     cut: bool = False
     lingers: bool = False
     after: threading.Event | None = None
+    pause_s: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +154,7 @@ class Till:
             says = self._plan(asked)
         if says.after is not None:
             says.after.wait(WAIT_S)
+        time.sleep(says.pause_s)
         # Entered first: whoever has heard the answer finds it in the books.
         entry = Entry(asked=asked, status=says.status, stated=_stated(wire, says), answered_at=time.time())
         with self._lock:

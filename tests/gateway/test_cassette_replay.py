@@ -1,11 +1,12 @@
 """What was recorded is played as it was: on every wire, in any order, with its faults; what does not fit is named."""
 
+import asyncio
 import gzip
 import http.client
 import json
 import resource
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from inspan.errors import BadInput
 from inspan.gateway import Reply, Request
 from inspan.gateway.cassette_file import load_cassette
+from inspan.gateway.recording import RecordUpstream
 from inspan.redaction import SecretSet
 
 from .deck import ABOUT, Player, Recorder, scripted
@@ -176,6 +178,35 @@ def test_side_requests_are_known_by_their_purpose_and_use_up_no_call(
     with Player(tape) as player:
         player.ask("chat")
     assert player.replay.complaint == ""
+
+
+def test_what_is_about_the_account_is_passed_on_and_not_kept(tape: Path) -> None:
+    class Heard:
+        said: bytes = b""
+
+        async def start(self, status: int, headers: Mapping[str, str]) -> None: ...
+
+        async def write(self, data: bytes) -> None:
+            self.said += data
+
+        async def finish(self) -> None: ...
+
+        def cut(self) -> None: ...
+
+        def note(self, problem: str) -> None: ...
+
+    async def tells(request: Request, reply: Reply) -> None:
+        await reply.write(b"someone@example.org")
+
+    request = Request(
+        method="GET", path="/me", headers={}, body=b"", plain=b"", wire="responses", purpose="other", ask=None
+    )
+    recording = RecordUpstream(Acting(tells), file=tape, redact=str, places={}, about={})
+    heard = Heard()
+    asyncio.run(recording.answer(request, heard))
+    recording.close()
+    assert heard.said == b"someone@example.org"
+    assert load_cassette(tape).calls == ()
 
 
 def test_a_side_request_that_was_not_recorded_is_refused_without_a_complaint(tape: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inspan.errors import BadInput
 from inspan.gateway.faults import FAULT_EXAMPLES, Fault, Faults, fault_words, parse_fault
 
 
@@ -82,19 +83,19 @@ def test_a_fault_is_read_as_written(text: str, fault: Fault) -> None:
     ],
 )
 def test_a_slip_is_named_with_an_example(text: str, named: str) -> None:
-    with pytest.raises(ValueError, match=r"write for example '[^']+'\.$") as refused:
+    with pytest.raises(BadInput) as refused:
         parse_fault(text)
-    assert str(refused.value).startswith(f"{text!r} is no fault: ")
+    assert refused.value.message.startswith(f"faults {text!r}: ")
     assert named in str(refused.value)
-    parse_fault(str(refused.value).rpartition("write for example ")[2].strip("'."))
+    parse_fault(refused.value.next_step.removeprefix("Write for example ").strip("'."))
 
 
 @given(st.one_of(st.text(), st.text(alphabet="cal evry0123456789%:-,. stutghbow", max_size=40)))
 def test_any_other_text_is_refused_and_never_breaks(text: str) -> None:
     try:
         fault = parse_fault(text)
-    except ValueError as error:
-        assert "write for example" in str(error)
+    except BadInput as error:
+        assert error.next_step.startswith("Write for example ")
     else:
         assert parse_fault(fault.text) == fault
 

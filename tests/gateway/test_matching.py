@@ -290,3 +290,28 @@ def asks(body: Any, *, places: dict[str, str] | None = None, secret: str = "") -
     )
     redact = SecretSet({"KEY": secret}).redact_text
     return Matching(redact=redact, places=Places(places or {})).asked(request, number=1)[0]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "\\",
+        "<",
+        "<system-reminder>",
+        "</usage>agentId: ",
+        "0a",
+        "1 ",
+        "1m",
+        "Mon ",
+        "12:34:",
+        "# AGENTS.md instructions ",
+        " ",
+        "/tmp",
+    ],
+)
+def test_no_text_takes_long(piece: str) -> None:
+    """A pattern that goes back and forth would need minutes for this."""
+    text = piece * (300_000 // len(piece)) + "</system-reminder>"
+    normalised(text, is_result=True)
+    Places(HERE).hide(text)

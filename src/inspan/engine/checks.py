@@ -3,8 +3,13 @@
 import os
 import re
 
+import msgspec
+
 from inspan.errors import BadInput
+from inspan.protocol.budget import BUDGET_HINT
 from inspan.protocol.task import McpServer, Task
+
+_MOST = 1e15
 
 _ARGUMENTS = (
     "cwd",
@@ -14,6 +19,7 @@ _ARGUMENTS = (
     "append_system_prompt",
     "model_from",
     "key_from",
+    "base_url",
     "project",
     "task",
     "resume",
@@ -43,6 +49,12 @@ def check(task: Task) -> None:
     for name, server in task.mcp_servers.items():
         _check_server(name, server)
     _check_limits(task)
+    _check_money(task)
+    if task.faults:
+        from inspan.gateway.faults import parse_fault  # Start-up time: few runs ask for faults.
+
+        for fault in task.faults:
+            parse_fault(fault)
     if task.output_schema is not None:
         # Start-up time: only answers that are checked need it.
         from .answers import check_schema
@@ -100,11 +112,29 @@ def _check_server(name: str, server: McpServer) -> None:
             raise BadInput(f"mcp_servers {name}", word, "it holds a NUL byte.", next_step="Remove it.")
 
 
+def _check_money(task: Task) -> None:
+    for node, budget in task.budgets.items():
+        for field in ("usd", "tokens", "calls", "seconds", "restarts"):
+            value = getattr(budget, field)
+            if value is not None and not 0 < value < _MOST:
+                problem = "a budget must be more than 0."
+                raise BadInput(f"budgets {node}", {field: value}, problem, next_step=BUDGET_HINT)
+    for field in ("requests_per_minute", "tokens_per_minute", "concurrent_calls"):
+        value = getattr(task.rates, field)
+        if value is not None and not value > 0:
+            raise BadInput(f"rates {field}", value, "a rate must be more than 0.", next_step="Give more, or None.")
+    if not 0 <= task.rates.longest_hold_s < _MOST:
+        raise BadInput("rates longest_hold_s", task.rates.longest_hold_s, "no time to wait.", next_step="Give seconds.")
+    for model, price in task.prices.items():
+        if any(value is not None and not 0 <= value < _MOST for value in msgspec.structs.astuple(price)):
+            raise BadInput("prices", model, "a price is 0 or more.", next_step="Give dollars for a million tokens.")
+
+
 def _check_limits(task: Task) -> None:
     for field in task.limits.__struct_fields__:
         value = getattr(task.limits, field)
         if value is not None and not value > 0:
-            unit = "turns" if field == "max_turns" else "seconds"
+            unit = {"max_turns": "turns", "largest_answer": "tokens"}.get(field, "seconds")
             raise BadInput(
                 field,
                 value,

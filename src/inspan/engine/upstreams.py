@@ -22,12 +22,15 @@ class Answering:
         self._live: LiveUpstream | None = None
         self._record: RecordUpstream | None = None
         self._played: ScriptUpstream | ReplayUpstream | None = None
+        self._is_spoiled = bool(plan.task.faults)
         self.upstream: Upstream = self._made(plan, redact)
 
     @property
     def complaint(self) -> str:
         """A sentence when what was to be played and the agent's calls did not fit."""
-        return self._played.complaint if self._played else ""
+        if self._played is None:
+            return ""
+        return self._played.misfit if self._is_spoiled else self._played.complaint
 
     @property
     def problem(self) -> str:

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from inspan.errors import BadInput
+
 Action = Literal["status", "stall", "cut", "garbage", "slow"]
 Place = Literal["before-headers", "mid-stream"]
 
@@ -63,15 +65,16 @@ class Faults:
 
 
 def parse_fault(text: str) -> Fault:
-    """Raises `ValueError` with a sentence that names what is wrong, and an example."""
+    """Raises `BadInput` that names what is wrong, and an example."""
     tidy = " ".join(text.lower().split())
     which, colon, what = tidy.partition(":")
     try:
         if not colon:
-            raise _slip("a colon must part the calls from what happens to them", "call 3: 529")
+            raise _Slip("a colon must part the calls from what happens to them", "call 3: 529")
         return Fault(text=tidy, **_which(which.strip()), **_action(what.split()))
-    except ValueError as error:
-        raise ValueError(f"{text!r} is no fault: {error}.") from None
+    except _Slip as slip:
+        step = f"Write for example {slip.example!r}."
+        raise BadInput("faults", text, f"{slip.problem}.", next_step=step) from None
 
 
 def fault_words() -> str:
@@ -81,8 +84,13 @@ def fault_words() -> str:
     return f"CALLS: WHAT, where CALLS is {which}, and WHAT is {what}"
 
 
-def _slip(problem: str, example: str) -> ValueError:
-    return ValueError(f"{problem}; write for example {example!r}")
+class _Slip(Exception):
+    """What is wrong with a fault, and how it would be right."""
+
+    def __init__(self, problem: str, example: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.example = example
 
 
 def _applies(fault: Fault, number: int, seed: int) -> bool:
@@ -108,22 +116,22 @@ def _which(words: str) -> Fields:
         return {"every": _number(rest, example="every 3: 500")}
     if words.endswith("%"):
         return {"percent": _percent(words)}
-    raise _slip(f"{words!r} does not say which calls: call 3, calls 2-5, every 3 or 5%", "call 3: 529")
+    raise _Slip(f"{words!r} does not say which calls: call 3, calls 2-5, every 3 or 5%", "call 3: 529")
 
 
 def _range(part: str) -> tuple[int, int]:
     match = _CALLS.fullmatch(part)
     if match is None:
-        raise _slip(f"{part!r} is neither the number of a call nor a range of them", "calls 1,4-6: cut")
+        raise _Slip(f"{part!r} is neither the number of a call nor a range of them", "calls 1,4-6: cut")
     low, high = int(match[1]), int(match[2] or match[1])
     if not 1 <= low <= high:
-        raise _slip(f"{part!r} holds no call: they are counted from 1, and a range goes up", "call 2-5: 500")
+        raise _Slip(f"{part!r} holds no call: they are counted from 1, and a range goes up", "call 2-5: 500")
     return low, high
 
 
 def _number(text: str, *, example: str) -> int:
     if _CALLS.fullmatch(text) is None or not text.isdigit() or int(text) < 1:
-        raise _slip(f"{text!r} is no number from 1 on", example)
+        raise _Slip(f"{text!r} is no number from 1 on", example)
     return int(text)
 
 
@@ -131,7 +139,7 @@ def _percent(words: str) -> float:
     match = _PERCENT.fullmatch(words)
     percent = float(match[1]) if match else 0.0
     if not 0 < percent <= 100:
-        raise _slip(f"{words!r} is no share of the calls: more than 0% and at most 100%", "5%: cut")
+        raise _Slip(f"{words!r} is no share of the calls: more than 0% and at most 100%", "5%: cut")
     return percent
 
 
@@ -141,18 +149,18 @@ def _action(words: list[str]) -> Fields:
         return _status(name, rest)
     if name not in _ACTIONS:
         known = ", ".join(("a status", *_ACTIONS))
-        raise _slip(f"{name!r} is nothing that can happen to a call: {known}", "call 3: cut")
+        raise _Slip(f"{name!r} is nothing that can happen to a call: {known}", "call 3: cut")
     return {"action": name, **_ACTIONS[name](rest)}
 
 
 def _status(name: str, rest: list[str]) -> Fields:
     if len(name) != 3 or not 400 <= int(name) <= 599:
-        raise _slip(f"{name!r} is no status of an error: 400 to 599", "call 3: 529")
+        raise _Slip(f"{name!r} is no status of an error: 400 to 599", "call 3: 529")
     found: Fields = {"action": "status", "status": int(name)}
     if not rest:
         return found
     if rest[0] != "retry-after" or len(rest) != 2:
-        raise _slip(
+        raise _Slip(
             f"{' '.join(rest)!r} cannot follow a status, only retry-after and a time", "every 3: 429 retry-after 5s"
         )
     return {**found, "retry_after_s": _seconds(rest[1])}
@@ -162,26 +170,26 @@ def _stall(words: list[str]) -> Fields:
     places = [word for word in words if word in _PLACES]
     times = [word for word in words if word not in _PLACES]
     if len(times) > 1 or len(places) > 1:
-        raise _slip(f"{' '.join(words)!r} is more than a time and a place", "call 2: stall 30s mid-stream")
+        raise _Slip(f"{' '.join(words)!r} is more than a time and a place", "call 2: stall 30s mid-stream")
     found: Fields = {"wait_s": _some_seconds(times[0])} if times else {}
     return {**found, **_place(places)}
 
 
 def _cut(words: list[str]) -> Fields:
     if len(words) > 1 or any(word not in _PLACES for word in words):
-        raise _slip(f"{' '.join(words)!r} is no place to cut: {' or '.join(_PLACES)}", "call 1: cut before-headers")
+        raise _Slip(f"{' '.join(words)!r} is no place to cut: {' or '.join(_PLACES)}", "call 1: cut before-headers")
     return _place(words)
 
 
 def _garbage(words: list[str]) -> Fields:
     if words:
-        raise _slip(f"nothing follows garbage, and here {' '.join(words)!r} does", "call 1: garbage")
+        raise _Slip(f"nothing follows garbage, and here {' '.join(words)!r} does", "call 1: garbage")
     return {}
 
 
 def _slow(words: list[str]) -> Fields:
     if len(words) != 1:
-        raise _slip("slow takes one time, by which each piece is late", "5%: slow 200ms")
+        raise _Slip("slow takes one time, by which each piece is late", "5%: slow 200ms")
     return {"wait_s": _some_seconds(words[0])}
 
 
@@ -195,12 +203,12 @@ def _place(words: list[str]) -> Fields:
 def _seconds(text: str) -> float:
     match = _DURATION.fullmatch(text)
     if match is None:
-        raise _slip(f"{text!r} is no time: 200ms, 30s, 5m or 1h", "call 2: stall 30s")
+        raise _Slip(f"{text!r} is no time: 200ms, 30s, 5m or 1h", "call 2: stall 30s")
     return float(match[1]) * _UNITS_S[match[2]]
 
 
 def _some_seconds(text: str) -> float:
     length = _seconds(text)
     if not length:
-        raise _slip(f"{text!r} is no time at all", "call 2: stall 30s")
+        raise _Slip(f"{text!r} is no time at all", "call 2: stall 30s")
     return length

@@ -8,8 +8,7 @@ import msgspec
 from inspan.gateway.cassette import Piece
 
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
-_EVENT = re.compile(rb"(?:event: (?P<name>[^\r\n]*)\n)?data: (?P<data>\S(?:[^\r\n]*[^\s])?)\n\n")
-_DATA_LINE = re.compile(rb"(?m)^data: ?(?P<data>[^\s](?:[^\r\n]*[^\s])?)[ \t]*$|^data: ?(?P<other>[^\r\n]*)$")
+_USUAL_START = re.compile(rb"(?:event: (?P<name>[^\r\n]*)\n)?data: ")
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -51,24 +50,30 @@ def _events(answer: bytes) -> Iterator[bytes]:
 
 
 def _event(raw: bytes) -> Piece:
-    if (usual := _EVENT.fullmatch(raw)) and _is_one_line_of_json(usual["data"]):
-        name = usual["name"]
-        event = msgspec.UNSET if name is None else name.decode("utf-8", "replace")
-        piece = Piece(event=event, data=msgspec.Raw(usual["data"]))
-        return piece if bytes_of(piece) == raw else _plain(raw)
-    return _odd_event(raw) or _plain(raw)
-
-
-def _odd_event(raw: bytes) -> Piece | None:
-    """An event that is spelled in another way, or has more to it, around one line of JSON."""
-    lines = list(_DATA_LINE.finditer(raw.replace(b"\r", b" ")))
-    if len(lines) != 1 or lines[0]["data"] is None or not _is_one_line_of_json(lines[0]["data"]):
-        return None
-    start, end = lines[0].span("data")
+    """An event whose data is one line of JSON; what stands around it is kept only if it is not the usual."""
+    before, data, after = _parted(raw)
+    if not _is_one_line_of_json(data):
+        return _plain(raw)
+    usual = _USUAL_START.fullmatch(before) if after == b"\n\n" else None
     try:
-        return Piece(around=(raw[:start].decode(), raw[end:].decode()), data=msgspec.Raw(raw[start:end]))
+        if usual is None:
+            return Piece(around=(before.decode(), after.decode()), data=msgspec.Raw(data))
+        name = usual["name"]
+        return Piece(event=msgspec.UNSET if name is None else name.decode(), data=msgspec.Raw(data))
     except UnicodeDecodeError:
-        return None
+        return _plain(raw)
+
+
+def _parted(raw: bytes) -> tuple[bytes, bytes, bytes]:
+    """What stands before the data of an event, the data, and what stands behind; nothing if there is not one line."""
+    lines = raw.splitlines(keepends=True)
+    of_data = [number for number, line in enumerate(lines) if line.startswith(b"data:")]
+    if len(of_data) != 1:
+        return raw, b"", b""
+    line = lines[of_data[0]]
+    data = line[5:].strip()
+    start = sum(map(len, lines[: of_data[0]])) + (line.index(data, 5) if data else 5)
+    return raw[:start], data, raw[start + len(data) :]
 
 
 def _plain(raw: bytes) -> Piece:

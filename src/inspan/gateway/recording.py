@@ -52,10 +52,13 @@ class RecordUpstream:
         self._append(cassette_file.header({key: self._redact(value) for key, value in about.items()}))
 
     async def answer(self, request: Request, reply: Reply) -> None:
+        # What is neither a call nor about models is about the account, and no replay asks for it.
+        if request.purpose == "other":
+            return await self._upstream.answer(request, reply)
         self._asked += 1
         number, tape = self._asked, _Tape(reply)
         try:
-            await self._upstream.answer(request, tape)
+            return await self._upstream.answer(request, tape)
         except Exception as error:
             tape.broke(error)
             raise

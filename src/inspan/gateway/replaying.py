@@ -40,6 +40,11 @@ class ReplayUpstream:
         """What did not fit, and what to do; empty when all was played as recorded."""
         return self._first_complaint or self._calls.left_over()
 
+    @property
+    def misfit(self) -> str:
+        """The same without what was left over: a run that is made to fail leaves something."""
+        return self._first_complaint
+
     async def answer(self, request: Request, reply: Reply) -> None:
         if request.ask is None:
             call = self._sides.take(request)

@@ -30,10 +30,15 @@ class Roles:
         return "side" if self._is_aside(ask) else "main"
 
     def ended(self, call: ModelCall) -> None:
-        """Remembers what failed: the same may be asked again."""
+        """Remembers what failed: the same may be asked again, until it is answered."""
         thread = self._threads.pop(call.number, None)
-        if thread is not None and (not call.whole or call.status != _ANSWERED or call.message or call.problem):
+        if thread is None:
+            return
+        # A cut of ours is one for the agent, though all of the answer has been read here.
+        if not call.whole or call.status != _ANSWERED or call.message or call.problem:
             self._failed.add(thread)
+        else:
+            self._failed.discard(thread)
 
     def _is_aside(self, ask: Ask) -> bool:
         if self._expects_tools:

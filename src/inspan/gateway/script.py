@@ -51,6 +51,11 @@ class ScriptUpstream:
         """One sentence naming the step or request that went wrong; empty when all was played as written."""
         return self._first_complaint or self._left_over()
 
+    @property
+    def misfit(self) -> str:
+        """The same without what was left over: a run that is made to fail leaves something."""
+        return self._first_complaint
+
     async def answer(self, request: Request, reply: Reply) -> None:
         wire = BY_NAME[request.wire]
         if request.ask is None:

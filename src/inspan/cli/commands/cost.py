@@ -70,14 +70,16 @@ def _part(part: Part) -> dict[str, Any]:
 def _cells(sums: Sums) -> tuple[str, ...]:
     part = sums.whole
     tokens = (str(getattr(part.usage, name)) if part.usage else "-" for name in _TOKENS)
-    return (sums.name, str(part.runs), str(part.calls), *tokens, _cost(part))
+    return (sums.name, str(part.runs), str(part.calls), *tokens, _cost(part, unpaid=sums.scripted.calls_without_cost))
 
 
-def _cost(part: Part) -> str:
-    if part.cost_usd is None and not part.calls_without_cost:
-        return "not reported"
+def _cost(part: Part, *, unpaid: int = 0) -> str:
+    """What is known of it. Calls that nobody is paid for, and that were not priced either, are missing to nobody."""
+    missing = part.calls_without_cost - unpaid
+    if part.cost_usd is None and not missing:
+        return "nothing paid" if unpaid else "not reported"
     said = [] if part.cost_usd is None else [f"${part.cost_usd:.4f}"]
-    said += [f"unknown for {_count(part.calls_without_cost, 'call')}"] if part.calls_without_cost else []
+    said += [f"unknown for {_count(missing, 'call')}"] if missing else []
     said += [f"not reported by {_count(part.runs_without_cost, 'run')}"] if part.runs_without_cost else []
     return ", ".join(said)
 
