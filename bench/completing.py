@@ -37,7 +37,9 @@ def measure(*, quick: bool = False) -> list[Row]:
         words = [word for each in overrides for word in ("-c", each)]
         claude = _against(here, calls, rounds, ("claude",), "complete_claude_sdk", (programs["claude"],))
         codex = _against(here, calls, rounds, ("codex", *words), "complete_codex_sdk", (programs["codex"], *overrides))
-    note = f"{calls} answers one after the other, each in a fresh session, least of {rounds} rounds"
+    note = (
+        f"{calls} answers one after the other, each in a fresh session, direct as the SDK's; least of {rounds} rounds"
+    )
     return [*_rows("complete_vs_sdk", claude, calls, note), *_rows("complete_vs_codex_sdk", codex, calls, note)]
 
 

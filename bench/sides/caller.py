@@ -3,6 +3,7 @@
 Prints, for each route, how long the first byte of each answer took and how old each event was when it was read.
 """
 
+import random
 import selectors
 import socket
 import sys
@@ -28,7 +29,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """`streams` at once, each asking `requests` times on every route in turn; they begin within `spread_s`.
+    """`streams` at once, each asking `requests` times on every route, by turns; they begin within `spread_s`.
 
     The first request on each connection warms it up and is not counted.
     """
@@ -102,7 +103,7 @@ def main(wanted: Wanted) -> None:
         if now - began > _LONGEST_S:
             raise TimeoutError(f"{len(due)} streams not begun, {len(selector.get_map())} not ended")
         while due and due[0][0] <= now:
-            _go_on(selector, due.pop(0)[1] * (wanted.requests + 1))
+            _go_on(selector, _turns(due.pop(0)[1], wanted.requests))
         for key, _ in selector.select(max(0.0, due[0][0] - now) if due else 1.0):
             line, rest = key.data
             if line.read():
@@ -110,6 +111,12 @@ def main(wanted: Wanted) -> None:
                 _go_on(selector, rest)
     told: dict[str, Any] = {name: {"first_us": each.first_us, "chunk_us": each.chunk_us} for name, each in seen.items()}
     tell(**told)
+
+
+def _turns(lines: list[_Line], requests: int) -> list[_Line]:
+    """Each line once in every turn, in an order that changes: what comes before a request has a share in its time."""
+    chance = random.Random(3)
+    return [line for _ in range(requests + 1) for line in chance.sample(lines, k=len(lines))]
 
 
 def _go_on(selector: selectors.BaseSelector, lines: list[_Line]) -> None:

@@ -32,6 +32,7 @@ if __name__ == "__main__":
     given: dict[str, Any] = {
         "cwd": os.getcwd(),
         "profile": "clean",
+        "model_from": "direct",
         "options": sys.argv[3:],
         "env": {name: os.environ[name] for name in _PASSED_ON if name in os.environ},
     }

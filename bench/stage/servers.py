@@ -76,11 +76,14 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-def memory_mb(pid: int, *, figure: str = "VmRSS") -> float:
-    """What a process and all below it hold, each page counted in every process that has it."""
-    with open(f"/proc/{pid}/status") as file:
-        own = next(int(line.split()[1]) for line in file if line.startswith(figure))
-    return own * 1024 / 1e6 + sum(memory_mb(child, figure=figure) for child in _children(pid))
+def memory_mb(pid: int) -> float:
+    """What a process and all below it hold now, each page counted in every process that has it; 0 once it is gone."""
+    try:
+        with open(f"/proc/{pid}/status") as file:
+            own = next((int(line.split()[1]) for line in file if line.startswith("VmRSS")), 0)
+        return own * 1024 / 1e6 + sum(map(memory_mb, _children(pid)))
+    except FileNotFoundError:
+        return 0.0
 
 
 def _children(pid: int) -> list[int]:

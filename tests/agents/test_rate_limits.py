@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -107,7 +108,7 @@ def test_calls_at_once_are_no_more_than_the_user_allows_over_all_runs(house: Hou
         entries = till.entries
     assert [bill.verdict for bill in bills] == [("completed", "done", 0)] * 2
     assert len(entries) == 6
-    assert all(earlier.answered_at <= later.asked.at for earlier, later in zip(entries, entries[1:], strict=False))
+    assert all(earlier.answered_at <= later.asked.at for earlier, later in pairwise(entries))
 
 
 def test_calls_in_a_minute_are_no_more_than_the_user_allows_over_all_runs(house: House) -> None:

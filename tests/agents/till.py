@@ -16,7 +16,7 @@ import msgspec
 from inspan.gateway.scenario import Use
 from inspan.gateway.tools import pick
 from inspan.gateway.upstream import Ask
-from inspan.gateway.wire import Answer, ToolUse, Wire
+from inspan.gateway.wire import Answer, ToolUse, Wire, objects
 from inspan.gateway.wires import recognise
 from inspan.protocol.usage import Usage
 
@@ -47,13 +47,13 @@ class Asked:
 class Says:
     """What is done with a call: words or tools with a usage, an error, or an answer that breaks off after its words.
 
-    Nothing is answered before `after` is set and `pause_s` have passed. An answer that `lingers` is whole and does not end: its connection stays
-    open until the other side closes it.
+    Nothing is answered before `after` is set and `pause_s` have passed. An answer that `lingers` is whole and does not
+    end: its connection stays open until the other side closes it.
     """
 
     words: str = ""
     uses: Sequence[str | Use] = ()
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     cut: bool = False
@@ -228,13 +228,9 @@ class _Server(ThreadingHTTPServer):
 
 def _results(body: Json) -> int:
     """How many results of tools a conversation holds, on either wire."""
-    blocks = [
-        block
-        for message in body.get("messages", [])
-        for block in (message["content"] if isinstance(message["content"], list) else [])
-    ]
-    items = [*blocks, *body.get("input", [])]
-    return sum(item.get("type", "").endswith(("tool_result", "call_output")) for item in items)
+    blocks = [block for message in objects(body.get("messages")) for block in objects(message.get("content"))]
+    items = [*blocks, *objects(body.get("input"))]
+    return sum(str(item.get("type")).endswith(("tool_result", "call_output")) for item in items)
 
 
 def _stated(wire: Wire, says: Says) -> Usage | None:

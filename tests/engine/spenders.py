@@ -3,7 +3,8 @@
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -74,7 +75,9 @@ def call(number: int, **changes: object) -> ModelCall:
 class Scene:
     """One run: its books, its controls, and what they told."""
 
-    def __init__(self, root: Path, run_id: str = "r1", *, budgets: Mapping[Node, Budget] | None = None) -> None:
+    def __init__(
+        self, root: Path, run_id: str = "r1", *, budgets: Mapping[Node, Budget] | None = None, wait_s: float = 0.3
+    ) -> None:
         root.mkdir(exist_ok=True)
         self.state = str(root / "state")
         self.refused: list[Excess] = []
@@ -93,7 +96,7 @@ class Scene:
             started_at=time.time(),
         )
         self.estimator = Estimator()
-        self.books = Books(lambda: Ledger(self.state, wait_s=0.3), on_trouble=self.troubles.append)
+        self.books = Books(lambda: Ledger(self.state, wait_s=wait_s), on_trouble=self.troubles.append)
 
     async def open(self) -> None:
         assert await self.books.ask(lambda ledger: ledger.open_run(self.spender, self.budgets)) is None
@@ -127,6 +130,20 @@ class Scene:
     async def close(self) -> None:
         await self.books.close()
         os.close(self._lock)
+
+
+async def cancelled_while_writing(scene: Scene, asking: Coroutine[object, object, object]) -> None:
+    """Cancels what waits for the ledger, whose thread goes on and writes all the same."""
+    other = Ledger(scene.state)
+    with other.file.writing():
+        waiting = asyncio.ensure_future(asking)
+        await asyncio.sleep(0.2)
+        waiting.cancel()
+        with suppress(asyncio.CancelledError):
+            await waiting
+        assert waiting.cancelled()
+    other.close()
+    await scene.settled()
 
 
 def play(root: Path, act: Callable[[Scene], Awaitable[T]], **budgets: str) -> T:

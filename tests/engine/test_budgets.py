@@ -16,7 +16,7 @@ from inspan.stores.ledger import Ledger, spendings
 from inspan.stores.ledger_tree import Standing, tree
 from tests.stores.accounts import written
 
-from .spenders import MODEL, NANO, Scene, call, play, price, request
+from .spenders import MODEL, NANO, Scene, call, cancelled_while_writing, play, price, request
 
 WAIT_S = 30.0
 
@@ -184,6 +184,18 @@ def test_a_client_that_goes_while_its_call_waits_leaves_nothing_set_aside(tmp_pa
     assert play(tmp_path, act, run="1100tok") == Amounts()
 
 
+def test_a_client_that_goes_while_its_call_is_being_reserved_leaves_nothing_set_aside(tmp_path: Path) -> None:
+    async def act() -> Amounts:
+        scene = Scene(tmp_path, budgets=written(run="1usd"), wait_s=WAIT_S)
+        await scene.open()
+        await cancelled_while_writing(scene, scene.budget().admit(request(), 1))
+        reserved = _run(scene.state).reserved
+        await scene.close()
+        return reserved
+
+    assert asyncio.run(act()) == Amounts()
+
+
 def test_a_call_waits_for_those_under_way_when_only_they_are_in_its_way(tmp_path: Path) -> None:
     async def act(scene: Scene) -> Refusal | None:
         control = scene.budget(wait_s=WAIT_S)
@@ -252,6 +264,30 @@ def test_what_could_not_be_written_at_once_is_written_later(tmp_path: Path) -> N
     assert [row.call for row in spendings(str(tmp_path / "state"))] == [1, 2]
     assert len(troubles) == 1
     assert "database is locked" in troubles[0]
+
+
+def test_what_is_owed_at_the_end_is_written_or_told(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        control, other = scene.budget(), Ledger(scene.state)
+        with other.file.writing():
+            assert await control.admit(request(), 1) is None
+            control.ended(call(1))
+            await scene.settled()
+        await scene.books.close()
+        assert [row.call for row in spendings(scene.state)] == [1]
+        late = Scene(tmp_path, "r2")
+        await late.open()
+        control = late.budget()
+        with other.file.writing():
+            assert await control.admit(request(), 1) is None
+            control.ended(call(1))
+            await late.close()
+            await asyncio.sleep(0)
+        other.close()
+        lost = "The ledger could not be written at the end of the run; entries that are lost: 1."
+        assert late.troubles[1:] == [lost]
+
+    play(tmp_path, act)
 
 
 def test_the_books_write_what_they_owe_before_they_close(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from inspan.engine.rates import Limited, RateControl
+from inspan.gateway.control import Refusal
 from inspan.protocol.limits import Rates
 from inspan.protocol.usage import Usage
 from inspan.stores.ledger import Ledger
 
-from .spenders import Scene, call, request
+from .spenders import Scene, call, cancelled_while_writing, request
 
 WAIT_S = 60.0
 LONG_S = 4000.0
@@ -179,6 +180,19 @@ def test_a_client_that_goes_while_its_call_waits_takes_nothing(tmp_path: Path) -
         assert await asyncio.wait_for(one.admit(request(), 2), WAIT_S) is None
 
     _play(tmp_path, act)
+
+
+def test_a_client_that_goes_while_its_call_enters_takes_nothing(tmp_path: Path) -> None:
+    async def act() -> Refusal | None:
+        scene = Scene(tmp_path, wait_s=WAIT_S)
+        await scene.open()
+        control = scene.rates(Rates(concurrent_calls=1, longest_hold_s=0.0))
+        await cancelled_while_writing(scene, control.admit(request(), 1))
+        refusal = await control.admit(request(), 2)
+        await scene.close()
+        return refusal
+
+    assert asyncio.run(act()) is None
 
 
 def test_calls_wait_for_a_place_and_the_loop_goes_on(tmp_path: Path) -> None:

@@ -76,6 +76,8 @@ def test_any_stream_comes_back_as_it_was(lines: list[tuple[bytes, bytes]]) -> No
         (b'data: {"a": 1}\r\n\r\n', {"around": ["data: ", "\r\n\r\n"], "data": {"a": 1}}),
         (b'data:{"a": 1}\n\n', {"around": ["data:", "\n\n"], "data": {"a": 1}}),
         (b': hi\ndata: {"a": 1} \nid: 3\n\n', {"around": [": hi\ndata: ", " \nid: 3\n\n"], "data": {"a": 1}}),
+        (b'data: {"a":\ndata: 1}\n\n', {"text": 'data: {"a":\ndata: 1}\n\n'}),
+        (b"data: 1\ndata: 2\n\n", {"text": "data: 1\ndata: 2\n\n"}),
         (b"data: [DONE]\n\n", {"text": "data: [DONE]\n\n"}),
         (b": ping\n\n", {"text": ": ping\n\n"}),
         (b'data: {"a": ', {"text": 'data: {"a": '}),
@@ -84,6 +86,20 @@ def test_any_stream_comes_back_as_it_was(lines: list[tuple[bytes, bytes]]) -> No
 )
 def test_an_event_is_written_so_that_it_can_be_read(raw: bytes, piece: Any) -> None:
     assert [json.loads(msgspec.json.encode(each)) for each in pieces_of(raw, is_stream=True)] == [piece]
+
+
+@pytest.mark.parametrize("body", [b' {"a": 1}', b'{"a": 1} ', b'{\n "a": 1\n}', b"", b"null", b"\xff"])
+def test_a_body_comes_back_with_the_spaces_around_it(body: bytes) -> None:
+    assert joined(kept(pieces_of(body, is_stream=False))) == body
+
+
+def test_only_names_that_are_long_enough_are_carried() -> None:
+    carried = Carried()
+    carried.learn(3, ["41", "35427", "1d741f90-ce82-47e9-805d-4ae4fdb9b54b"])
+    text = "41 of 35427 (35427x, 1d741f90-ce82-47e9-805d-4ae4fdb9b54b)"
+    assert carried.hide(text) == "41 of {{id 3.2}} (35427x, {{id 3.3}})"
+    assert carried.show(carried.hide(text)) == text
+    assert carried.show("{{id 9.9}}") == "{{id 9.9}}"
 
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
@@ -137,6 +153,18 @@ def test_texts_of_different_blocks_are_not_joined() -> None:
         scrubbed(pieces_of(sse(*chunks), is_stream=True), redact=redact, places=NOTHING, carried=Carried())
     ).decode()
     assert MARKER in written and second not in written
+
+
+def test_whole_values_at_one_place_stay_apart() -> None:
+    def call(path: str) -> Any:
+        return {"candidates": [{"content": {"parts": [{"functionCall": {"name": "read", "args": {"path": path}}}]}}]}
+
+    raw = sse(call("/srv/here/work/a"), call("/srv/here/work/b"))
+    clean = scrubbed(pieces_of(raw, is_stream=True), redact=redact, places=HERE, carried=Carried())
+    hidden = sse(call("{{cwd}}/a"), call("{{cwd}}/b"))
+    assert [json.loads(bytes_of(piece)[6:]) for piece in clean] == [
+        json.loads(bytes_of(piece)[6:]) for piece in pieces_of(hidden, is_stream=True)
+    ]
 
 
 def delta(kind: str, text: str, *, index: int = 0) -> Any:

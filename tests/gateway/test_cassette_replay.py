@@ -85,6 +85,7 @@ def test_a_failure_and_the_answer_after_it_are_played_in_turn(wire: str, tape: P
         first, second = player.ask(wire), player.ask(wire)
     assert [(each.status, each.body) for each in (first, second)] == recorded
     assert (first.status, first.headers["retry-after"]) == (529, "0")
+    assert first.headers["content-length"] == str(len(first.body))
     assert player.replay.complaint == ""
 
 
@@ -201,12 +202,12 @@ def test_what_is_about_the_account_is_passed_on_and_not_kept(tape: Path) -> None
     request = Request(
         method="GET", path="/me", headers={}, body=b"", plain=b"", wire="responses", purpose="other", ask=None
     )
-    recording = RecordUpstream(Acting(tells), file=tape, redact=str, places={}, about={})
+    recording = RecordUpstream(Acting(tells), file=tape, redact=redact, places={}, about={"by": f"me with {SECRET}"})
     heard = Heard()
     asyncio.run(recording.answer(request, heard))
     recording.close()
     assert heard.said == b"someone@example.org"
-    assert load_cassette(tape).calls == ()
+    assert tape.read_text() == '{"inspan_cassette":1,"by":"me with [REDACTED:THE_KEY]"}\n{"calls":0}\n'
 
 
 def test_a_side_request_that_was_not_recorded_is_refused_without_a_complaint(tape: Path) -> None:
@@ -305,6 +306,17 @@ def test_of_calls_that_are_alike_the_one_of_this_conversation_answers(tape: Path
             for name, tool in (("b", "toolu_2"), ("a", "toolu_1"))
         ]
     assert [said_in_body("messages", answer) for answer in answers] == ["to b", "to a"]
+
+
+def test_a_difference_is_shown_to_the_call_of_this_conversation(tape: Path) -> None:
+    with Recorder(tape, scripted('[[call]]\nsay = "a"\nrepeat = 2\n')) as recorder:
+        for name, tool in (("a", "toolu_1"), ("b", "toolu_2")):
+            recorder.send("POST", "/v1/messages", body=conversation(name, tool))
+    other = json.loads(json.dumps(conversation("b", "toolu_2")).replace("done", "gone"))
+    with Player(tape) as player:
+        player.send("POST", "/v1/messages", body=other)
+    difference = "part 1, the result of a tool, was 'done' and is now 'gone'"
+    assert player.replay.complaint == f"Request 1 is not call 2 of the cassette: {difference}. {NEXT}"
 
 
 def test_a_name_that_a_tool_made_up_is_the_one_of_this_run_in_the_answers_after(tape: Path) -> None:

@@ -154,6 +154,18 @@ def test_a_request_arrives_as_it_was_sent() -> None:
     ]
 
 
+def test_a_header_that_smuggles_another_one_is_not_sent() -> None:
+    async def work() -> None:
+        client = client_for(provider.url)
+        with pytest.raises(ValueError, match="has a line break"):
+            await client.send("POST", "/", headers={"x": "1\r\ny: 2"})
+        await client.close()
+
+    with Provider(says(OK)) as provider:
+        run(work())
+    assert provider.connections == 0
+
+
 def test_headers_that_come_twice_are_joined_and_cookies_are_not() -> None:
     sent = b"HTTP/1.1 204 \r\nVary: a\r\nvary:b\r\nset-cookie: c=1, 2\r\nset-cookie: d\r\nX-Odd:\t\xe9 \r\n\r\n"
     with Provider(says(sent)) as provider:

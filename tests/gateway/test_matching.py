@@ -60,6 +60,7 @@ def test_a_rule_does_what_its_example_says(rule: Rule) -> None:
         ("created /x/tmpab12cd_4/y", "created /x/<temporary>/y"),
         (r'{"output":"a\n1d741f90-ce82-47e9-805d-4ae4fdb9b54b\n"}', '{"output":"a\n<uuid>\n"}'),
         ("<usage>subagent_tokens: 15\nduration_ms: 139</usage>", "<id>"),
+        ("Original token count: 45toolu_4c0f714e2a8a5675109ab122", "Original token count: <count><id>"),
         ("a<system-reminder>x\ny</system-reminder>b", "a\nb"),
         ("# AGENTS.md instructions for /x/y\n\n<INSTRUCTIONS>\nbe kind\n</INSTRUCTIONS>", ""),
         ("<environment_context>\n  <cwd>/x</cwd>\n</environment_context>", ""),
@@ -211,6 +212,16 @@ def test_without_results_the_last_message_that_says_something_is_compared(body: 
 )
 def test_a_body_that_is_no_conversation_is_no_reason_to_break(body: bytes) -> None:
     assert newest_of(body).results == ()
+
+
+def test_prompts_that_differ_in_a_number_are_different() -> None:
+    assert asks({"input": "wait 5 seconds"}).asks != asks({"input": "wait 6 seconds"}).asks
+
+
+def test_all_messages_beside_results_are_compared() -> None:
+    result = {"role": "tool", "tool_call_id": "t1", "content": "one"}
+    body = {"messages": [{"role": "assistant", "content": "x"}, result, said("first"), said("second")]}
+    assert [part.text for part in asks(body).asks] == ["one", "first", "second"]
 
 
 def test_an_image_is_known_by_its_fingerprint() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from inspan.protocol.amounts import Amounts, Denial
-from inspan.protocol.budget import Node, parse_budget
+from inspan.protocol.budget import Budget, Node, parse_budget
 from inspan.stores.ledger import Ledger, spendings
 from inspan.stores.ledger_tree import tree
 
@@ -145,10 +145,14 @@ def test_a_run_brings_its_own_limits_for_the_nodes_above(accounts: Accounts) -> 
 
 
 def test_a_rehearsal_takes_nothing_from_the_money_that_is_real(accounts: Accounts) -> None:
-    accounts.spend(accounts.open("r1", scripted=True, project="2usd"), 1, usd=2)
+    accounts.spend(accounts.open("r1", scripted=True, project="2usd"), 1, usd=1)
+    accounts.ledger.reserve("r1", 2, nano=nano(1), tokens=1)
     accounts.open("r2", project="2usd")
     assert not _room(accounts.ledger, "r1", usd=0.1)
     assert _room(accounts.ledger, "r2", usd=2)
+    accounts.ledger.reserve("r2", 1, nano=nano(2), tokens=1)
+    accounts.ledger.release("r1", 2)
+    assert _room(accounts.ledger, "r1", usd=1)
 
 
 @pytest.mark.parametrize(
@@ -186,6 +190,22 @@ def test_restarts_are_the_runs_of_a_task_after_its_first(accounts: Accounts) -> 
         f"The budget of project {PROJECT} is 2 restarts: 2 restarts spent, 1 restart asked for."
     )
     accounts.open("r6", in_task="c", project="2restarts")
+
+
+def test_a_run_has_no_restarts_of_its_own(accounts: Accounts) -> None:
+    never = Budget(restarts=0)
+    accounts.open("r1")
+    assert accounts.ledger.open_run(accounts.spender("r2"), {"run": never}) is None
+    denial = accounts.ledger.open_run(accounts.spender("r3"), {"task": never})
+    assert denial and denial.sentence == (
+        "The budget of task default is 0 restarts: 1 restart spent, 1 restart asked for."
+    )
+
+
+def test_the_largest_node_is_named_first(accounts: Accounts) -> None:
+    accounts.open(project="1usd", task="1usd", run="1usd")
+    denial = accounts.ledger.reserve("r1", 1, nano=nano(2), tokens=1)
+    assert denial and denial.node == "project"
 
 
 def test_opening_a_run_twice_counts_it_once(accounts: Accounts) -> None:

@@ -33,10 +33,13 @@ def test_living_and_ended_runs_use_the_time_of_a_node_together(accounts: Account
 
 
 def test_the_limit_that_ends_first_is_told(accounts: Accounts) -> None:
-    accounts.open("r1", project="600s", run="500s")
+    accounts.open("r1", project="600s", run="350s")
     accounts.open("r2", project="600s")
     accounts.clock.now += 200
+    # The run has 150 s left, and its project 200 s that two runs use up in 100 s.
     assert accounts.ledger.time_left("r1") == TimeLeft(200.0, 2, None)
+    accounts.ledger.end_run("r2", 200.0)
+    assert accounts.ledger.time_left("r1") == TimeLeft(150.0, 1, None)
 
 
 def test_time_that_is_used_up_names_its_node(accounts: Accounts) -> None:
@@ -74,6 +77,20 @@ def test_a_dead_run_has_used_the_time_until_it_was_last_seen(accounts: Accounts)
     accounts.die("r1")
     accounts.clock.now += 60
     assert accounts.ledger.time_left("r2") == TimeLeft(1000.0 - 40 - 100, 1, None)
+
+
+@pytest.mark.parametrize("sign", ["a reservation", "a settlement"])
+def test_each_call_is_a_sign_of_life(accounts: Accounts, sign: str) -> None:
+    spender = accounts.open("r1")
+    accounts.clock.now += 40
+    if sign == "a reservation":
+        accounts.ledger.reserve("r1", 1, nano=0, tokens=1)
+    else:
+        accounts.spend(spender, 1)
+    accounts.die("r1")
+    accounts.clock.now += 60
+    accounts.open("r2")
+    assert tree(accounts.state, now=accounts.clock())[0].spent.seconds == 40.0
 
 
 @pytest.mark.parametrize("seconds", [12.0, 90.0])

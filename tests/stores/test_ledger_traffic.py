@@ -101,6 +101,14 @@ def test_tokens_are_corrected_by_what_a_call_really_used(accounts: Accounts) -> 
     assert traffic.enter("r1", 3, rates=rates, tokens=1000) == Wait(70.0, None, "6000 tokens per minute")
 
 
+def test_a_call_that_never_entered_gives_nothing_back(accounts: Accounts) -> None:
+    traffic, rates = _traffic(accounts), Rates(tokens_per_minute=6000)
+    accounts.open("r1")
+    assert traffic.enter("r1", 1, rates=rates, tokens=6000) is None
+    traffic.leave("r1", 2, rates=rates, guessed=6000, used=0)
+    assert traffic.enter("r1", 2, rates=rates, tokens=6000) == Wait(60.0, None, "6000 tokens per minute")
+
+
 def test_a_call_that_is_larger_than_a_minute_is_let_through_alone(accounts: Accounts) -> None:
     traffic, rates = _traffic(accounts), Rates(tokens_per_minute=600)
     accounts.open("r1")

@@ -77,7 +77,7 @@ class Books:
     def _finish(self) -> None:
         self._pay()
         if self._owed:
-            lost = f"{len(self._owed)} entries could not be written into the ledger."
+            lost = f"The ledger could not be written at the end of the run; entries that are lost: {len(self._owed)}."
             self._loop.call_soon_threadsafe(self._on_trouble, lost)
         if self._ledger:
             self._ledger.close()

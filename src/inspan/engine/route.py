@@ -8,6 +8,7 @@ import msgspec
 
 from inspan.contracts.driver import Driver
 from inspan.errors import BadInput
+from inspan.gateway.routes import check_key, proxy_for, read_base_url
 from inspan.protocol.task import Task
 
 from .access import Access
@@ -94,22 +95,24 @@ def route(task: Task, driver: Driver, access: Access, env: Mapping[str, str]) ->
     # A login works as it always did, unless something is asked for that only a gateway can do.
     if kind == DIRECT or obstacle or (access.kind == "login" and not needed):
         return Route(model_from=DIRECT)
-    passes_login = access.kind == "login"
+    url = _address(task, driver, env, login=access.kind == "login")
+    proxies = {name.lower(): env[name] for name in env if name.lower() in _PROXIES}
+    proxy_for(read_base_url(url)[0], proxies)
+    check_key(access.key)
     return Route(
         model_from=task.model_from or LIVE,
-        url=_address(task, driver, env, login=passes_login),
+        url=url,
         key=access.key,
         variable=access.variable,
-        proxies={name.lower(): env[name] for name in env if name.lower() in _PROXIES},
+        proxies=proxies,
         ca_files=tuple(env[name] for name in ("NODE_EXTRA_CA_CERTS",) if env.get(name)),
     )
 
 
 def check_base_url(url: str) -> None:
     """Raises `BadInput` for what is no address of a provider."""
-    host = url.partition("://")[2].partition("/")[0]
-    if url and (not url.startswith(("http://", "https://")) or not host or not url.isprintable() or " " in url):
-        raise BadInput("base_url", url, "no URL.", next_step="Begin it with https:// or http://.")
+    if url:
+        read_base_url(url)
 
 
 def _what_needs_it(task: Task, driver: Driver) -> str:

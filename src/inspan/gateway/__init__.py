@@ -1,11 +1,34 @@
-"""The loopback endpoint between an agent and its model; start reading at `gateway.py`, then `script.py`."""
+"""The loopback endpoint between an agent and its model; start reading at `gateway.py`, then `script.py`.
 
-from inspan.gateway.call import ModelCall
-from inspan.gateway.gateway import Gateway
-from inspan.gateway.scenario import Scenario
-from inspan.gateway.scenario_file import load_scenario, parse_scenario
-from inspan.gateway.script import ScriptUpstream
-from inspan.gateway.upstream import Ask, Reply, Request, Upstream
+Names load when they are first used: a command that only looks at an address does without the server.
+"""
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from inspan.gateway.call import ModelCall as ModelCall
+    from inspan.gateway.gateway import Gateway as Gateway
+    from inspan.gateway.scenario import Scenario as Scenario
+    from inspan.gateway.scenario_file import load_scenario as load_scenario
+    from inspan.gateway.scenario_file import parse_scenario as parse_scenario
+    from inspan.gateway.script import ScriptUpstream as ScriptUpstream
+    from inspan.gateway.upstream import Ask as Ask
+    from inspan.gateway.upstream import Reply as Reply
+    from inspan.gateway.upstream import Request as Request
+    from inspan.gateway.upstream import Upstream as Upstream
+
+_HOME = {
+    "Ask": "inspan.gateway.upstream",
+    "Gateway": "inspan.gateway.gateway",
+    "ModelCall": "inspan.gateway.call",
+    "Reply": "inspan.gateway.upstream",
+    "Request": "inspan.gateway.upstream",
+    "Scenario": "inspan.gateway.scenario",
+    "ScriptUpstream": "inspan.gateway.script",
+    "Upstream": "inspan.gateway.upstream",
+    "load_scenario": "inspan.gateway.scenario_file",
+    "parse_scenario": "inspan.gateway.scenario_file",
+}
 
 __all__ = [
     "Ask",
@@ -19,3 +42,11 @@ __all__ = [
     "load_scenario",
     "parse_scenario",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'inspan.gateway' has no attribute {name!r}")
+    from importlib import import_module  # Start-up time: as in the package above.
+
+    return getattr(import_module(_HOME[name]), name)

@@ -8,10 +8,10 @@ import re
 from collections.abc import Sequence
 
 _UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+# Shorter ones might be anything.
 _TOKEN = re.compile(rf"(?<!\w)(?:{_UUID}|\w{{5,}})(?!\w)")
 _PLACEHOLDER = re.compile(r"\{\{id (\d+)\.(\d+)\}\}")
 _MOST = 100_000
-_SHORTEST = 5
 
 
 class Carried:
@@ -22,13 +22,12 @@ class Carried:
         self._names: dict[tuple[int, int], str] = {}
 
     def learn(self, call: int, names: Sequence[str]) -> None:
-        """These stand in the request of a call, in this order; short ones might be anything, and are not known."""
+        """These stand in the request of a call, in this order."""
         if len(self._names) + len(names) > _MOST:
             return
         for place, name in enumerate(names, start=1):
-            if len(name) >= _SHORTEST:
-                self._places.setdefault(name, (call, place))
-                self._names[call, place] = name
+            self._places.setdefault(name, (call, place))
+            self._names[call, place] = name
 
     def hide(self, text: str) -> str:
         """The text with placeholders for the names; the same object when there is none."""

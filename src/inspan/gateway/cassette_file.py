@@ -51,17 +51,18 @@ def check_recording(path: str | os.PathLike[str]) -> None:
 
 
 def _check_recordable(name: str, descriptor: int) -> None:
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         raise BadInput(FIELD, name, "it is not a file.", next_step="Give the path of a new file.")
-    if status.st_size:
-        step = "Give another path, or delete the file first."
-        raise BadInput(FIELD, name, "there is a file already, and it is not written over.", next_step=step)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         step = "Give another path, or wait until that run has ended."
         raise BadInput(FIELD, name, "another run is recording to it.", next_step=step) from None
+    except OSError:
+        pass  # A file system without locks.
+    if os.fstat(descriptor).st_size:
+        step = "Give another path, or delete the file first."
+        raise BadInput(FIELD, name, "there is a file already, and it is not written over.", next_step=step)
 
 
 def header(about: Mapping[str, str]) -> bytes:

@@ -38,12 +38,14 @@ class Client:
 
     async def send(self, method: str, target: str, *, headers: Mapping[str, str], body: bytes = b"") -> "Exchange":
         """Sends a request, with `host` and `content-length` added; raises `Unreachable`. Close what it gives."""
-        origin = self._connector.origin
-        lines = [f"{method} {self._prefix}{target} HTTP/1.1\r\nhost: {origin.authority}\r\n"]
-        lines += [f"{name}: {value}\r\n" for name, value in headers.items()]
-        if body or method not in ("GET", "HEAD"):
-            lines.append(f"content-length: {len(body)}\r\n")
-        head = "".join([*lines, self._extra, "\r\n"]).encode("latin-1")
+        lines = [f"{method} {self._prefix}{target} HTTP/1.1", f"host: {self._connector.origin.authority}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        lines += [f"content-length: {len(body)}"] if body or method not in ("GET", "HEAD") else []
+        lines += self._extra
+        text = "\r\n".join([*lines, "", ""])
+        if text.count("\n") != len(lines) + 1:
+            raise ValueError("A header of the request has a line break in it.")
+        head = text.encode("latin-1")
         exchange = Exchange(self, method, head, body)
         await self._room.acquire()
         try:
@@ -154,9 +156,9 @@ class Exchange:
         self.close()
 
 
-def _absolute_form(connector: Connector) -> tuple[str, str]:
+def _absolute_form(connector: Connector) -> tuple[str, list[str]]:
     """What stands before the target and after the headers: a proxy for plain HTTP is told where to go."""
     if connector.proxy is None or connector.origin.scheme == "https":
-        return "", ""
+        return "", []
     authorization = connector.proxy.authorization
-    return str(connector.origin), f"proxy-authorization: {authorization}\r\n" if authorization else ""
+    return str(connector.origin), [f"proxy-authorization: {authorization}"] if authorization else []

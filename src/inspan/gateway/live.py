@@ -5,10 +5,9 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
-from inspan.errors import BadInput
 from inspan.gateway.client import Client, Cut, Exchange, Unreachable
 from inspan.gateway.heads import AnswerHead, words
-from inspan.gateway.routes import read_base_url
+from inspan.gateway.routes import check_key, read_base_url
 from inspan.gateway.upstream import Reply, Request
 from inspan.gateway.wires import BY_NAME
 
@@ -36,10 +35,7 @@ class LiveUpstream:
         drain_s: float = _DRAIN_S,
     ) -> None:
         origin, self._path = read_base_url(base_url)
-        if not (key.isascii() and key.isprintable() and key == key.strip()):
-            raise BadInput(
-                "key", "(hidden)", "cannot stand in a header: it begins or ends with a space, or is no plain text."
-            )
+        check_key(key)
         self._client = Client(origin, proxies=proxies, ca_files=ca_files)
         self._token = token
         self._key = key

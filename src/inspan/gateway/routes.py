@@ -60,6 +60,17 @@ def read_base_url(url: str) -> tuple[Origin, str]:
     return _origin(found, field="base_url", shown=url, schemes=("http", "https")), (found["path"] or "").rstrip("/")
 
 
+def check_key(key: str) -> None:
+    """Raises `BadInput` for a key that cannot be sent."""
+    if not (key.isascii() and key.isprintable() and key == key.strip()):
+        raise BadInput(
+            "key",
+            "(hidden)",
+            "cannot stand in a header: it begins or ends with a space, or is no plain text.",
+            next_step="Look at the place where the key comes from.",
+        )
+
+
 def proxy_for(origin: Origin, proxies: Mapping[str, str]) -> Proxy | None:
     """The proxy on the way to an origin, if any: loopback never has one. Raises `BadInput` for one of a wrong kind.
 

@@ -59,7 +59,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="preamble",
         what="blocks that agents put before or behind a text: " + ", ".join(f"`<{name}>`" for name in _BLOCKS),
-        pattern=r"(?s)(?:# AGENTS\.md instructions[^\n<]*+\s*+)?"
+        pattern=r"(?s)(?:# AGENTS\.md instructions[^\n<]{0,4096}+\s*+)?"
         rf"<(?P<block>{'|'.join(_BLOCKS)})>(?:(?!<(?P=block)>).)*?</(?P=block)>\s*",
         becomes="\n",
         example="<system-reminder>Today is Sunday.</system-reminder>do it",

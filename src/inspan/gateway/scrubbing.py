@@ -4,7 +4,7 @@ A provider may stream any text in pieces. So the texts of one place in an answer
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -37,7 +37,8 @@ def scrubbed(pieces: Sequence[Piece], *, redact: Redact, places: Places, carried
     opened = [_Opened(piece) for piece in pieces]
     for each in opened:
         each.drop_echo()
-    _Texts(opened).replace(lambda text: carried.hide(places.hide(redact(text))))
+    _replace(opened, redact, joins=lambda path: True)
+    _replace(opened, lambda text: carried.hide(places.hide(text)), joins=_is_streamed)
     closed = [each.close() for each in opened]
     return [_without_secrets(piece, redact) for piece in closed]
 
@@ -89,27 +90,41 @@ class _Opened:
         return _with_content(self._piece, self.root[0]) if self._is_changed else self._piece
 
 
-class _Texts:
-    """The texts of an answer, those of one place together."""
+class _Leaf(NamedTuple):
+    """A text in a piece, by what holds it."""
 
-    def __init__(self, opened: Sequence[_Opened]) -> None:
-        self._at: dict[_Path, list[tuple[_Opened, Any, Any]]] = {}
-        for each in opened:
-            for path, holder, key in each.leaves():
-                self._at.setdefault(path, []).append((each, holder, key))
+    opened: _Opened
+    holder: Any
+    key: Any
 
-    def replace(self, change: Callable[[str], str]) -> None:
-        for leaves in self._at.values():
-            texts = [holder[key] for _, holder, key in leaves]
-            whole = "".join(texts)
-            changed = change(whole)
-            if changed == whole:
-                continue
-            each_alone = [change(text) for text in texts]
-            # Only what stands across a seam moves the text together.
-            fitting = each_alone if "".join(each_alone) == changed else [changed] + [""] * (len(texts) - 1)
-            for (opened, holder, key), text in zip(leaves, fitting, strict=True):
-                opened.put(holder, key, text)
+
+def _replace(opened: Sequence[_Opened], change: Callable[[str], str], *, joins: Callable[[_Path], bool]) -> None:
+    """Changes every text; those of one place that are to be joined as one, the others each by itself."""
+    together: dict[_Path, list[_Leaf]] = {}
+    for number, each in enumerate(opened):
+        for path, holder, key in each.leaves():
+            place = path if joins(path) else (*path, number)
+            together.setdefault(place, []).append(_Leaf(each, holder, key))
+    for leaves in together.values():
+        _replace_joined(leaves, change)
+
+
+def _replace_joined(leaves: list[_Leaf], change: Callable[[str], str]) -> None:
+    texts = [leaf.holder[leaf.key] for leaf in leaves]
+    whole = "".join(texts)
+    changed = change(whole)
+    if changed == whole:
+        return
+    each_alone = [change(text) for text in texts]
+    # Only what stands across a seam moves the text together.
+    fitting = each_alone if "".join(each_alone) == changed else [changed] + [""] * (len(texts) - 1)
+    for leaf, text in zip(leaves, fitting, strict=True):
+        leaf.opened.put(leaf.holder, leaf.key, text)
+
+
+def _is_streamed(path: _Path) -> bool:
+    """Whether the texts of a place are pieces of one; others that stand at one place are each a whole."""
+    return "delta" in path or path[-1] == "text"
 
 
 def _content(piece: Piece) -> Any:

@@ -1,0 +1,252 @@
+"""A provider that is down, slow, broken or says no: real agents behind the gateway end at once, with reason."""
+
+import gzip
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspan.protocol.usage import Usage
+from tests.gateway.provider import Act, Line, Provider, chunk, closes, head, says, stream, then, whole
+from tests.house import House
+
+from .behind import KEY, KEY_HEADER, KEY_VARIABLE, QUIET, run_live, words
+from .behind import provider as playing
+from .family import agent_of
+from .island import Island
+from .proof import CRASHED, DONE, End, prove
+from .styles import NONE_USED, Style, each_agent
+from .test_failing_models import (
+    AUTHENTICATION,
+    CONTEXT_TOO_LONG,
+    INVALID_RESPONSE,
+    MODEL_NOT_FOUND,
+    NETWORK,
+    OVERLOADED,
+    RATE_LIMIT,
+)
+
+Json = dict[str, Any]
+STALLED = End(outcome="timed_out", reason="model_stall", code=124)
+# Two starts of an agent and the longest that a run may take after its end, on a machine that has much else to do.
+BOUND_S = 30.0
+HTML = b"<html>Bad gateway</html>"
+SSE = head(content_type="text/event-stream", transfer_encoding="chunked")
+COUNTED = {"input_tokens": 100, "output_tokens": 1, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 10}
+MESSAGE: Json = {"id": "m", "type": "message", "role": "assistant", "model": "x", "content": [], "usage": COUNTED}
+# How each wire begins an answer, and how the last event of one states what it has used.
+BEGINS: dict[str, Json] = {
+    "claude": {"type": "message_start", "message": MESSAGE},
+    "codex": {"type": "response.created", "response": {"id": "r"}},
+}
+ENDS: dict[str, list[Json]] = {
+    "claude": [
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 7}},
+        {"type": "message_stop"},
+    ],
+    "codex": [
+        {
+            "type": "response.completed",
+            "response": {
+                "id": "r",
+                "status": "completed",
+                "output": [],
+                "usage": {"input_tokens": 100, "output_tokens": 7, "total_tokens": 107},
+            },
+        }
+    ],
+}
+FAILS: dict[str, Json] = {
+    "claude": {"type": "error", "error": {"type": "overloaded_error", "message": "overloaded for now"}},
+    "codex": {
+        "type": "response.failed",
+        "response": {"id": "r", "error": {"code": "server_error", "message": "overloaded for now"}},
+    },
+}
+SPENT = {
+    "claude": Usage(input=100, output=7, cache_read=20, cache_write=10),
+    "codex": Usage(input=100, output=7),
+}
+
+
+def sse(*events: Json) -> bytes:
+    return b"".join(f"data: {json.dumps(event)}\n\n".encode() for event in events)
+
+
+def refusal(status: int, **headers: str) -> bytes:
+    """An error as both wires have it."""
+    body = json.dumps({"type": "error", "error": {"type": "some_error", "message": "the provider's words"}}).encode()
+    return head(status, content_type="application/json", content_length=str(len(body)), **headers) + body
+
+
+def prove_live(house: House, style: Style, url: str, *more: str, end: End, usage: Usage = NONE_USED) -> list[Json]:
+    """Runs an agent with a key and proves its end and that nothing is left of it; gives its model calls."""
+    before = time.monotonic()
+    run = run_live(house, style.agent, url, *style.arguments, *more)
+    assert time.monotonic() - before < BOUND_S
+    assert run.code == end.code, run.stderr
+    ended = prove(house, run.run_id, end=end, usage=usage)
+    assert ended.next or end is DONE
+    return run.of("model_call_ended")
+
+
+@each_agent
+@pytest.mark.parametrize(
+    ("status", "end"),
+    [
+        (401, AUTHENTICATION),
+        (403, AUTHENTICATION),
+        (404, MODEL_NOT_FOUND),
+        (413, CONTEXT_TOO_LONG),
+        (429, RATE_LIMIT),
+        (500, OVERLOADED),
+        (529, OVERLOADED),
+    ],
+    ids=str,
+)
+def test_a_refusal_of_the_provider_fails_the_run_as_a_scripted_one(
+    house: House, style: Style, status: int, end: End
+) -> None:
+    with Provider(says(refusal(status, x_ratelimit_reset="4102444800"))) as provider:
+        calls = prove_live(house, style, provider.url, end=end)
+    assert [(call["status"], call.get("message")) for call in calls] == [(status, "the provider's words")] * len(calls)
+    assert len(provider.asked) == len(calls)
+    named = KEY_HEADER[style.agent].items()
+    assert all(named <= asked.headers.items() for asked in provider.asked)
+
+
+def _broken_off(style: Style) -> Act:
+    return then(says(SSE + chunk(sse(BEGINS[style.agent]))), closes)
+
+
+def _failing_in_its_stream(style: Style) -> Act:
+    """Who asks again, without a stream, gets a plain refusal."""
+    failed = stream(sse(BEGINS[style.agent], FAILS[style.agent]))
+
+    def act(line: Line) -> None:
+        assert line.asked
+        line.send(failed if b'"stream":true' in line.asked.body else refusal(529))
+
+    return act
+
+
+# What the provider does → how the run ends, and what is said of the first call.
+TROUBLES: dict[str, tuple[Callable[[Style], Act], End, str]] = {
+    "hangs up at once": (lambda style: closes, NETWORK, "unreachable: {url} cannot be reached"),
+    "breaks off": (_broken_off, NETWORK, "cut"),
+    "is a page": (lambda style: says(whole(HTML, kind="text/html")), INVALID_RESPONSE, "garbage"),
+    "is a page of errors": (lambda style: says(whole(HTML, status=502, kind="text/html")), OVERLOADED, ""),
+    "fails in its stream": (_failing_in_its_stream, OVERLOADED, ""),
+}
+
+
+@each_agent
+@pytest.mark.parametrize(("act", "end", "problem"), TROUBLES.values(), ids=TROUBLES)
+def test_an_answer_that_is_none_fails_the_run(
+    house: House, style: Style, act: Callable[[Style], Act], end: End, problem: str
+) -> None:
+    with Provider(act(style)) as provider:
+        run = run_live(house, style.agent, provider.url)
+    assert run.verdict == (end.outcome, end.reason, end.code), run.stderr
+    prove(house, run.run_id, end=end, usage=Usage(**run.ended.get("usage", {})))
+    calls = run.of("model_call_ended")
+    assert str(calls[0].get("problem", "")).startswith(problem.format(url=provider.url))
+    assert [call.get("role", "main") for call in calls] == ["main", *["retry"] * (len(calls) - 1)]
+    assert len(provider.asked) == len(calls)
+
+
+# On an island nobody listens but whom it was made for.
+ABSENT = {
+    "http://127.0.0.1:9": "the connection was refused",
+    "https://provider.invalid": "the name of the host is not known",
+}
+
+
+@each_agent
+def test_a_provider_that_is_not_there_is_named(tmp_path: Path, binaries: dict[str, str], style: Style) -> None:
+    (tmp_path / "house").mkdir()
+    with Island() as island:
+        house = House(tmp_path / "house", prefix=island.prefix, binaries=binaries)
+        for url, problem in ABSENT.items():
+            argv = words(style.agent, url, "--json")
+            before = time.monotonic()
+            done = house.inspan(*argv, env={**QUIET, KEY_VARIABLE[style.agent]: KEY})
+            assert time.monotonic() - before < BOUND_S
+            run_id = json.loads(done.stdout.partition("\n")[0])["event"]["run_id"]
+            ended = prove(house, run_id, end=NETWORK)
+            assert f"{url} cannot be reached: {problem}" in ended.message
+        house.close()
+
+
+@each_agent
+def test_a_provider_that_falls_silent_is_given_up(house: House, style: Style) -> None:
+    quiet = threading.Event()
+    begins = then(says(SSE + chunk(sse(BEGINS[style.agent]))), lambda line: _await(quiet))
+    with Provider(begins) as provider:
+        calls = prove_live(house, style, provider.url, "--stall-timeout", "1s", end=STALLED, usage=style.told_early)
+        quiet.set()
+    assert [(call["call"], call.get("problem")) for call in calls] == [(1, "stalled")]
+
+
+@each_agent
+def test_a_call_whose_agent_is_killed_is_told_once_with_what_was_spent(house: House, style: Style) -> None:
+    begun, killed = threading.Event(), threading.Event()
+    goes_on = then(
+        says(SSE + chunk(sse(BEGINS[style.agent]))),
+        lambda line: begun.set(),
+        lambda line: _await(killed),
+        says(chunk(sse(*ENDS[style.agent])) + chunk(b"")),
+    )
+    with Provider(goes_on) as provider:
+        argv = words(style.agent, provider.url, "-d")
+        run_id = house.inspan(*argv, env={KEY_VARIABLE[style.agent]: KEY}).stdout.strip()
+        _await(begun)
+        os.kill(agent_of(house, run_id, style.agent), signal.SIGKILL)
+        killed.set()
+        prove(house, run_id, end=CRASHED, usage=SPENT[style.agent])
+    calls = [event for event in house.events(run_id) if event["kind"] == "model_call_ended"]
+    assert [(call["call"], call["status"]) for call in calls] == [(1, 200)]
+    assert len(provider.asked) == 1
+
+
+@each_agent
+def test_an_answer_that_is_compressed_unasked_is_metered(house: House, style: Style) -> None:
+    packed = gzip.compress(sse(BEGINS[style.agent], *ENDS[style.agent]))
+    headers = head(content_type="text/event-stream", content_encoding="gzip", content_length=str(len(packed)))
+    with Provider(says(headers + packed)) as provider:
+        run = run_live(house, style.agent, provider.url)
+    assert [Usage(**call["usage"]) for call in run.of("model_call_ended")][:1] == [SPENT[style.agent]]
+    assert {asked.headers["accept-encoding"] for asked in provider.asked} == {"identity"}
+
+
+def test_a_request_of_30_mb_goes_through_whole(house: House) -> None:
+    paper = house.work / "paper.pdf"
+    paper.write_bytes(b"%PDF-1.4\n" + os.urandom(7_600_000))
+    attached = [word for _ in range(3) for word in ("--attach", str(paper))]
+    with playing("[[call]]\nsay = 'Read.'\n", house) as provider:
+        run = run_live(house, "claude", provider.url, *attached)
+    assert (run.verdict, run.stdout) == (("completed", "done", 0), "Read.\n"), run.stderr
+    assert len(provider.heard) > 30_000_000
+
+
+@each_agent
+def test_a_proxy_of_the_users_is_not_asked_for_the_gateway(house: House, style: Style) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        nobody = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        house.env |= {"HTTP_PROXY": nobody, "http_proxy": nobody, "ALL_PROXY": nobody, "NO_PROXY": "example.org"}
+        scenario = "[[call]]\nrun = 'echo $NO_PROXY $no_proxy > proxies.txt'\n[[call]]\nsay = 'Done.'\n"
+        with playing(scenario, house) as provider:
+            run = run_live(house, style.agent, provider.url)
+    assert run.verdict == ("completed", "done", 0), run.stderr
+    assert (house.work / "proxies.txt").read_text() == "example.org,127.0.0.1 example.org,127.0.0.1\n"
+
+
+def _await(event: threading.Event) -> None:
+    assert event.wait(20)
