@@ -267,7 +267,8 @@ def test_two_runs_at_once_share_the_time_of_their_task(house: House) -> None:
         assert account.refused("codex").exit_code == 6
     assert [bill.verdict for bill in bills] == [LIMITED] * 2
     assert {event["node"] for bill in bills for event in bill.of("budget_refused")} == {"task default"}
-    assert max(bill.ended["duration_s"] for bill in bills) < limit_s <= spent_s
+    # Each for itself would have had all of it.
+    assert limit_s <= spent_s < 2 * limit_s
 
 
 @each_agent

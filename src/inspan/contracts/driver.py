@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from inspan.protocol.outcome import FailureKind
-from inspan.protocol.task import Task
+from inspan.protocol.task import Mode, Task
 from inspan.protocol.usage import Told
 
 from .dialect import Dialect
@@ -152,6 +152,7 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
     `base_url` is the address of its provider, which `base_url_variables` replace, and `login_url` the one for a login.
     `provider` is that provider's name in price lists. `switches` are variables, and `settings` places in its settings
     files (path, dotted key), by which a user may have chosen another way to a model; then that one is left alone.
+    `settings_in` are the modes in which it reads those files.
     `bound_credentials` are keys that go nowhere but to the provider itself. `refusal_status` is the status that makes
     it give up at once, where its wire's usual one does not.
     """
@@ -178,6 +179,7 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
     login_url: str = ""
     switches: tuple[str, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
+    settings_in: tuple[Mode, ...] = ("exec", "review", "complete")
     bound_credentials: tuple[str, ...] = ()
     refusal_status: int = 0
     session_ids: re.Pattern[str] = re.compile(r".+")

@@ -664,6 +664,7 @@ DRIVER = Driver(
         ("~/.claude/settings.json", "env.CLAUDE_CODE_USE_BEDROCK"),
         ("~/.claude/settings.json", "env.CLAUDE_CODE_USE_VERTEX"),
     ),
+    settings_in=("exec", "complete"),
     capabilities=Capabilities(
         presets_session_id=True,
         reports_cost=True,

@@ -148,7 +148,7 @@ def _own_choice(task: Task, driver: Driver, env: Mapping[str, str]) -> str:
     own = {**env, **task.env}
     if switch := next((name for name in driver.switches if own.get(name)), ""):
         return f"{switch} is set"
-    if task.mode != "exec":
+    if task.mode not in driver.settings_in:
         return ""
     moved = own.get(driver.config_variable, "")
     for path in dict.fromkeys(path for path, _ in driver.settings):
