@@ -119,12 +119,15 @@ def test_a_key_reaches_the_provider_and_not_the_agent(house: House, source: Sour
         config = Path(house.env["HOME"], ".config", "inspan", "config.toml")
         config.parent.mkdir(parents=True)
         config.write_text(f"[agents.{source.agent}]\n{source.config}\n")
-    scenario = "[[call]]\nrun = 'env > env.txt'\n[[call]]\nsay = 'Done.'\n"
+    scenario = "[[call]]\nrun = 'env > env.txt; cat /proc/[0-9]*/environ > seen.txt; true'\n[[call]]\nsay = 'Done.'\n"
     with provider(scenario, house) as asked:
         run = run_live(house, source.agent, asked.url, *source.options, env=source.env)
     kept.unlink()
     assert run.verdict == ("completed", "done", 0), run.stderr
-    assert run.events[0]["model_from"] == "live"
+    started, seen = run.events[0], house.work / "seen.txt"
+    assert started["model_from"] == "live"
+    if started["containment"] == "reaper":
+        seen.unlink()  # Without a namespace, a tool sees the other processes of its user, and what they hold.
     assert asked.calls == [source.arrives] * 2
     assert leaks([KEY], below=[house.root], printed=run.stdout + run.stderr + looks(house)) == []
     tokens = {value for value in listed(house.work / "env.txt").values() if TOKEN.fullmatch(value)}

@@ -62,12 +62,13 @@ class Trouble:
 def test_usage_is_the_providers_own_count_over_two_hundred_calls(house: House) -> None:
     faults = ("--fault", "every 17: 529", "--fault", "5%: cut")
     compacts = ("-m", "gpt-5.5", "--option=-c", "--option=model_auto_compact_token_limit=3000")
-    crew = (("claude",), ("claude",), ("codex",), ("codex", *compacts))
+    # Under each of these seeds several of the first calls are cut.
+    crew = {8: ("claude",), 16: ("claude",), 1: ("codex",), 9: ("codex", *compacts)}
     with Till(Trouble(44), cwd=house.work) as till:
         account = Account(house, till)
         started = [
             account.start(agent, *more, *RETRIES[agent], *faults, "--fault-seed", str(seed))
-            for seed, (agent, *more) in enumerate(crew)
+            for seed, (agent, *more) in crew.items()
         ]
         bills = account.all(started)
     assert [bill.verdict for bill in bills] == [("completed", "done", 0)] * len(crew)
@@ -76,7 +77,6 @@ def test_usage_is_the_providers_own_count_over_two_hundred_calls(house: House) -
     for bill in bills:
         _assert_counted(bill, books[bill.run_id], account)
     assert _tokens(account.cost()["total"]) == till.stated
-    assert {event["kind"] for bill in bills for event in bill.events} >= {"usage_differs"}
     assert all(bill.of("rate_limited") == [] for bill in bills)
 
 
@@ -90,7 +90,7 @@ def _assert_counted(bill: Bill, entries: list[Entry], account: Account) -> None:
     assert len(bill.calls) - len(made) == len(bill.calls) // 17
     # Whatever was spoilt was asked again, by an agent that may; everything else is what the provider took it for.
     roles = [call.get("role", "main") for call in bill.calls]
-    assert roles.count("retry") == len(spoilt) > 2
+    assert roles.count("retry") == len(spoilt) > 4
     told = [
         (role, "side" if is_aside(entry.asked) else "main") for role, entry in zip(_roles(made), entries, strict=True)
     ]
@@ -203,7 +203,7 @@ def test_ten_agents_share_a_budget_of_calls_and_one_that_dies_leaves_its_part(ho
     assert _calls(account) == (most, 0)
     _assert_the_rest_was_refused(bills, node="project shop")
     assert sum(len(bill.calls) - len(bill.refused) for bill in bills) == most - 1
-    _assert_nothing_is_given_back(house, account, [*run_ids])
+    _assert_nothing_is_given_back(house, account, run_ids)
 
 
 def test_ten_agents_share_a_budget_of_dollars(house: House) -> None:

@@ -5,7 +5,8 @@ import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -165,6 +166,14 @@ class Provider:
         finally:
             line.shut()
             plug.close()
+
+
+@contextmanager
+def nobody() -> Generator[str]:
+    """An address that refuses: the port is taken, so that nobody else gets it, and nobody listens there."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
 def says(*pieces: bytes) -> Act:

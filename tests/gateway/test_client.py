@@ -22,7 +22,7 @@ from inspan.gateway.client import Client, Cut, Unreachable
 from inspan.gateway.heads import AnswerHead, NotHttp, split_answer
 from inspan.gateway.routes import Origin, proxy_for, read_base_url
 
-from .provider import WAIT_S, Line, Provider, authority, chunk, closes, head, resets, says, stream, then, whole
+from .provider import WAIT_S, Line, Provider, authority, chunk, closes, head, nobody, resets, says, stream, then, whole
 
 Kind = TypeVar("Kind")
 OK = whole(b"ok")
@@ -127,7 +127,7 @@ def test_every_framing_is_understood(framing: str, way: str) -> None:
 
     def act(line: Line) -> None:
         SENDERS[way](line, sent)
-        if not is_kept:
+        if framing.startswith("the end"):
             line.close()
 
     with Provider(act) as provider:
@@ -393,8 +393,18 @@ def test_there_are_never_more_connections_than_allowed() -> None:
     assert (provider.connections, len(provider.asked)) == (2, 6)
 
 
-def test_a_name_with_several_addresses_is_reached() -> None:
+def test_a_name_is_looked_up() -> None:
     with Provider(says(OK)) as provider:
+        ((answered, _),) = run(_from_localhost(provider.port))
+    assert answered.status == 200
+
+
+def test_when_the_first_address_of_a_name_is_dead_the_next_one_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    def two_addresses(host: str, port: int, **hints: object) -> list[tuple[object, ...]]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in ("127.0.0.2", "127.0.0.1")]
+
+    with Provider(says(OK)) as provider:
+        monkeypatch.setattr(socket, "getaddrinfo", two_addresses)
         ((answered, _),) = run(_from_localhost(provider.port))
     assert answered.status == 200
 
@@ -405,10 +415,8 @@ async def _from_localhost(port: int) -> list[tuple[AnswerHead, bytes]]:
 
 
 def test_a_provider_that_is_down_is_named_with_the_reason() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    told = why_unreachable(f"http://127.0.0.1:{port}/v1")
-    assert told == f"http://127.0.0.1:{port} cannot be reached: the connection was refused."
+    with nobody() as url:
+        assert why_unreachable(f"{url}/v1") == f"{url} cannot be reached: the connection was refused."
 
 
 def test_a_host_that_does_not_exist_is_named() -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import sys
+import tracemalloc
 import zlib
 from collections.abc import Callable
 
@@ -98,6 +99,12 @@ def test_a_bomb_is_refused_before_it_unfolds(kind: str) -> None:
     assert len(bomb) < 100_000
     with pytest.raises(ValueError, match=f"^The body is a bomb: its {kind} unfolds to over 67108864 bytes"):
         decoded(bomb, kind)
+    tracemalloc.start()
+    with pytest.raises(ValueError):
+        decoded(bomb, kind, limit_bytes=1_000_000)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 10_000_000
 
 
 def test_a_body_of_thirty_megabytes_is_no_bomb() -> None:

@@ -1,23 +1,39 @@
 """A provider behind the gateway: what reaches it, what comes back, and what happens when either side goes wrong."""
 
+import asyncio
 import gzip
 import http.client
 import json
-import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from inspan.errors import BadInput
 from inspan.gateway.live import LiveUpstream
+from inspan.gateway.upstream import Request
 from inspan.gateway.wires import BY_NAME
 from inspan.protocol.usage import Usage
 
 from .front import ASK, KEY, PATH, TOKEN, Front
-from .provider import WAIT_S, Line, Provider, authority, chunk, closes, head, resets, says, stream, then, waits, whole
+from .provider import (
+    WAIT_S,
+    Line,
+    Provider,
+    authority,
+    chunk,
+    closes,
+    head,
+    nobody,
+    resets,
+    says,
+    stream,
+    then,
+    waits,
+    whole,
+)
 from .stage import PATHS, WIRES, ask_body
 
 
@@ -207,9 +223,7 @@ def test_a_connection_is_there_before_the_first_call() -> None:
 
 
 def test_nothing_is_said_of_a_provider_that_is_down_before_it_is_asked() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    with Front(url) as front:
+    with nobody() as url, Front(url) as front:
         front.warm()
         assert front.ask().status == 502
 
@@ -259,10 +273,8 @@ def test_a_provider_that_dies_in_a_body_of_known_length_leaves_a_broken_answer()
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_provider_that_is_down_is_told_in_the_words_of_the_wire(wire: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     body = json.dumps(ask_body(wire, "hi", stream=True)).encode()
-    with Front(f"{url}/v1") as front:
+    with nobody() as url, Front(f"{url}/v1") as front:
         response = front.ask(PATHS[wire], body=body)
         call = front.next_call()
     message = f"{url} cannot be reached: the connection was refused."
@@ -361,6 +373,59 @@ def test_an_agent_that_leaves_while_too_much_is_sent_to_it_is_noticed_and_the_re
             agent.recv(1000)
             time.sleep(0.2)
         assert front.next_call().usage == SPENT
+
+
+class Deserted:
+    """A reply whose agent has gone at the first word; what is written is kept all the same, as a meter does."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.has_been_left = asyncio.Event()
+        self.is_finished = False
+
+    async def start(self, status: int, headers: Mapping[str, str]) -> None: ...
+
+    async def write(self, data: bytes) -> None:
+        self.written.append(data)
+        self.has_been_left.set()
+        raise ConnectionResetError
+
+    async def finish(self) -> None:
+        self.is_finished = True
+        raise ConnectionResetError
+
+    def cut(self) -> None: ...
+
+    def note(self, problem: str) -> None: ...
+
+
+def test_being_told_twice_that_the_agent_has_gone_does_not_end_the_counting() -> None:
+    may_go_on = threading.Event()
+
+    def act(line: Line) -> None:
+        line.send(STREAM_HEAD + chunk(START))
+        may_go_on.wait(WAIT_S)
+        line.send(chunk(DELTA + STOP) + chunk(b""))
+
+    async def work() -> tuple[bytes, bool]:
+        reply = Deserted()
+        upstream = LiveUpstream(base_url=provider.url, token=TOKEN, key=KEY, drain_s=WAIT_S)
+        request = Request(
+            method="POST", path=PATH, headers={}, body=ASK, plain=ASK, wire="messages", purpose="call", ask=None
+        )
+        answering = asyncio.ensure_future(upstream.answer(request, reply))
+        await reply.has_been_left.wait()
+        for _ in range(2):
+            await asyncio.sleep(0.01)
+            answering.cancel()
+        may_go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await answering
+        await upstream.close()
+        return b"".join(reply.written), reply.is_finished
+
+    with Provider(act) as provider:
+        assert asyncio.run(asyncio.wait_for(work(), WAIT_S)) == (START + DELTA + STOP, True)
 
 
 def test_a_silent_provider_is_left_a_second_after_the_agent() -> None:

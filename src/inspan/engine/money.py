@@ -64,13 +64,14 @@ class Money:
 
     async def close(self, duration_s: float) -> None:
         """Bounded and idempotent."""
-        for task in (self._watch, *self._finding.values()):
-            if task:
-                task.cancel()
+        if self._watch:
+            self._watch.cancel()
         # As its limit counted while it lived: from before the agent's start, so that its end gives no time back.
         seconds = max(duration_s, time.time() - self._spender.started_at)
         self._books.tell(lambda ledger: ledger.end_run(self._spender.run_id, seconds))
-        await self._books.close()
+        await self._books.close()  # What is settled there may wait for its price.
+        for task in self._finding.values():
+            task.cancel()
 
     def controls(self) -> "list[Control]":
         """What stands before each call: the budgets, and where a provider is asked, its rates."""
@@ -101,7 +102,7 @@ class Money:
             estimator=estimator,
             on_limited=self._limited,
         )
-        return [lookup, budgets, rates]
+        return [lookup, rates, budgets]  # Who waits for a rate sets no money aside meanwhile.
 
     def look_up(self, model: str) -> None:
         """Begins to look for a model's prices, so that nobody has to wait for them later."""

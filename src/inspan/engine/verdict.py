@@ -22,6 +22,7 @@ _KIND_OF_STATUS: dict[int, FailureKind] = {
     413: "context_too_long",
     429: "rate_limit",
 }
+_TELLING = 40
 _NEXT: dict[Reason, str] = {
     "authentication": "Log in or set the key: `inspan doctor` shows what is found.",
     "rate_limit": "Wait until the limit resets, or use another model or agent.",
@@ -35,7 +36,7 @@ _NEXT: dict[Reason, str] = {
     "refused": "The model refused the task: say it differently.",
     "crashed": "Look at `inspan logs --raw RUN`.",
     "unknown": "Look at `inspan logs RUN`.",
-    "script": "The scenario and the agent's calls do not fit: change the scenario file.",
+    "script": "The file and the agent's calls do not fit: change the scenario, or record the cassette again.",
     "store": "Free disk space, then run the task again.",
     "harness": "This is a fault of inspan: the run's folder holds what is known.",
     "run_timeout": "Give it longer with --timeout.",
@@ -100,7 +101,10 @@ def _broken_script(facts: Facts) -> Verdict | None:
     if not facts.complaint:
         return None
     own = _failed_turn(facts) or _bad_exit(facts)
-    return Verdict(reason="script", message=f"{facts.complaint} {own.message}" if own else facts.complaint)
+    repeats = own is not None and facts.complaint[:_TELLING] in own.message.replace('\\"', '"')
+    return Verdict(
+        reason="script", message=f"{facts.complaint} {own.message}" if own and not repeats else facts.complaint
+    )
 
 
 def _failed_turn(facts: Facts) -> Verdict | None:
