@@ -269,6 +269,19 @@ def test_a_connection_that_was_closed_meanwhile_is_not_used_again() -> None:
     assert (provider.connections, len(provider.asked)) == (2, 2)
 
 
+def test_a_connection_on_which_something_came_unasked_is_not_used_again() -> None:
+    async def work() -> bytes:
+        client = client_for(provider.url)
+        await fetch(client)
+        await asyncio.sleep(0.3)
+        return (await closing(client, fetch(client)))[1]
+
+    nags = then(says(OK), lambda line: time.sleep(0.05), says(whole(b"too slow", status=408)))
+    with Provider(nags, says(OK)) as provider:
+        assert run(work()) == b"ok"
+    assert provider.connections == 2
+
+
 @pytest.mark.parametrize("ending", [closes, resets], ids=["closes", "resets"])
 def test_a_request_that_meets_a_closing_connection_is_sent_once_more(ending: Callable[[Line], None]) -> None:
     with Provider(says(OK), ending, says(OK)) as provider:

@@ -159,6 +159,6 @@ def test_what_is_not_http_is_refused() -> None:
 
 
 def test_it_works_without_ssl() -> None:
-    program = "import sys; sys.modules['ssl'] = None; import inspan.gateway; print('asyncio' in sys.modules)"
+    program = "import sys; sys.modules['ssl'] = None; from inspan.gateway import Gateway; print('asyncio' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert ran.stdout == "True\n"

@@ -17,6 +17,7 @@ from inspan.gateway.upstream import Request
 from inspan.gateway.wires import BY_NAME
 from inspan.protocol.usage import Usage
 
+from .conftest import ARGUMENTS, Launch
 from .front import ASK, KEY, PATH, TOKEN, Front
 from .provider import (
     WAIT_S,
@@ -34,7 +35,7 @@ from .provider import (
     waits,
     whole,
 )
-from .stage import PATHS, WIRES, ask_body
+from .stage import PATHS, WIRES, Stage, ask_body
 
 
 def event(data: dict[str, object]) -> bytes:
@@ -375,6 +376,24 @@ def test_an_agent_that_leaves_while_too_much_is_sent_to_it_is_noticed_and_the_re
         assert front.next_call().usage == SPENT
 
 
+def test_a_provider_that_dies_after_the_agent_has_left_is_not_the_one_to_blame() -> None:
+    has_left = threading.Event()
+
+    def act(line: Line) -> None:
+        line.send(STREAM_HEAD + chunk(START))
+        has_left.wait(WAIT_S)
+        time.sleep(0.1)
+        line.close()
+
+    with Provider(act) as provider, Front(provider.url) as front:
+        with front.begin() as agent:
+            while START not in agent.recv(65536):
+                pass
+        has_left.set()
+        call = front.next_call()
+    assert (call.problem, call.usage) == ("client hung up", Usage(input=11))
+
+
 class Deserted:
     """A reply whose agent has gone at the first word; what is written is kept all the same, as a meter does."""
 
@@ -500,3 +519,21 @@ def test_a_key_that_cannot_stand_in_a_header_is_refused_without_showing_it(key: 
 def test_what_is_no_address_is_refused() -> None:
     with pytest.raises(BadInput, match=r"^base_url 'api\.example\.com': not an address"):
         LiveUpstream(base_url="api.example.com", token=TOKEN, key=KEY)
+
+
+WORK = '[[call]]\nsay = "All right."\nrun = "echo ran > ran.txt"\n[[call]]\nsay = "Finished."\nusage = {input = 5, output = 3}\n'
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("style", ARGUMENTS)
+def test_a_real_agent_works_through_it_and_each_of_its_calls_is_counted(style: str, launch: Launch, work: Path) -> None:
+    with Stage(WORK, cwd=str(work)) as provider, Front(f"http://127.0.0.1:{provider.port}", key=TOKEN) as front:
+        process = launch(style, front.port)
+        output, _ = process.communicate(timeout=WAIT_S)
+        calls = [front.next_call() for _ in range(2)]
+    assert process.returncode == 0
+    assert "Finished." in output
+    assert (work / "ran.txt").read_text() == "ran\n"
+    assert [(call.usage, call.problem) for call in calls] == [
+        (call.usage, call.problem) for call in provider.calls_so_far()
+    ]
