@@ -75,7 +75,7 @@ def _served(here: Place) -> Generator[tuple[list[Route], dict[str, Server]]]:
             path = "/anthropic/v1/messages"
             routes.append(Route(name="litellm", port=servers["litellm"].port, path=path, key=_TOKEN))
         except (CannotInstall, RuntimeError) as error:
-            print(f"bench: NO LITELLM, its two rows are left out: {error}", file=sys.stderr)
+            print(f"bench: NO LITELLM, its three rows are left out: {error}", file=sys.stderr)
         yield routes, servers
 
 
@@ -144,7 +144,7 @@ def _under_load(together: dict[str, list[Latencies]], amount: Amount) -> Row:
 
 
 def _against_litellm(alone: dict[str, Latencies], held: dict[str, float]) -> list[Row]:
-    """Latency is that of the first byte; an event passes both in about the time that a hop on loopback takes."""
+    """The bar on latency is held against the first byte; events have a row of their own, without a bar."""
     ours, theirs = _added(alone, "gateway"), _added(alone, "litellm")
     note = f"p50, calls of 46 kB in turn; {_LITELLM}"
     return [

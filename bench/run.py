@@ -18,7 +18,7 @@ from bench.stage.rows import Row
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _RESULTS = os.path.join(_FOLDER, "results.json")
 _NO_TOPICS = frozenset({"__init__", "run"})
-_VERSIONS = ("inspan", "claude-agent-sdk", "anyio", "msgspec", "ahocorasick_rs", "hyperscan", "click", "h11")
+_VERSIONS = ("inspan", "claude-agent-sdk", "anyio", "msgspec", "ahocorasick_rs", "hyperscan", "click")
 _HEADS = ("figure", "ours", "peer", "ratio", "bar", "", "unit", "note")
 
 

@@ -98,6 +98,12 @@ SOURCES = {
     "key-from env": Source(
         agent="codex", env={"WORK_KEY": KEY}, options=("--key-from", "env:WORK_KEY"), header="authorization"
     ),
+    "key-from env, with the user's settings": Source(
+        agent="claude",
+        env={"WORK": KEY, "HEADER": f"Bearer {KEY}"},
+        options=("--profile", "user", "--key-from", "env:WORK"),
+        header="x-api-key",
+    ),
     "key-from file": Source(agent="claude", env={}, options=("--key-from", "file:~/key"), header="x-api-key"),
     "key-from cmd": Source(agent="codex", env={}, options=("--key-from", "cmd:cat ~/key"), header="authorization"),
     "env option, claude": Source(

@@ -23,6 +23,7 @@ from inspan.protocol.usage import Usage
 WAIT_S = 60.0
 KEY = "provider-key-0123456789"
 Json = dict[str, Any]
+_APART_S = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,8 +178,11 @@ class Till:
             return _send(http, 200, says.headers, wire.body(answer))
         stream = wire.stream(answer)
         _begin(http, 200, {**says.headers, "content-type": "text/event-stream", "transfer-encoding": "chunked"})
-        pieces = stream.head if says.cut else (*stream.head, *stream.tail)
-        http.wfile.write(b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces))
+        pieces = [b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (*stream.head, *(() if says.cut else stream.tail))]
+        # Apart, so that who breaks an answer off near its beginning has not been sent its end.
+        http.wfile.write(b"".join(pieces[:2]))
+        time.sleep(_APART_S)
+        http.wfile.write(b"".join(pieces[2:]))
         if says.lingers:
             http.connection.settimeout(WAIT_S)
             http.connection.recv(1)

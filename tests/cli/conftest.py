@@ -12,7 +12,7 @@ from tests.house import House
 
 from .scenes import FAILS, SAYS_HELLO
 
-_NEEDED = ("inspan", "ahocorasick_rs", "click", "h11", "msgspec")
+_NEEDED = ("inspan", "ahocorasick_rs", "click", "msgspec")
 
 
 class BareHouse(House):

@@ -14,7 +14,7 @@ COMMANDS = (
     *("agents", "completion", "config", "cost", "demo", "diff", "doctor", "events", "kill", "logs", "prune", "ps"),
     *("record", "reindex", "replay", "rm", "run", "schema", "show"),
 )
-HEAVY = {"asyncio", "msgspec", "h11", "sqlite3", "ssl", "subprocess"}
+HEAVY = {"asyncio", "msgspec", "genai_prices", "sqlite3", "ssl", "subprocess"}
 ESCAPE = "\x1b["
 
 

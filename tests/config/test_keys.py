@@ -47,7 +47,11 @@ def test_what_is_spelled_is_read_back(path: tuple[str, ...]) -> None:
         ("limits.startTimeout", "is not a known key.", "Did you mean 'limits.start_timeout'?"),
         ("timeout", "is not a known key.", "Did you mean 'limits.timeout'?"),
         ("runtime.timeout", "is not a known key.", "Did you mean 'limits.timeout'?"),
-        ("zzz", "is not a known key.", "Known here: runtime, models, limits, agents, mcp, budget, providers, prices, projects."),
+        (
+            "zzz",
+            "is not a known key.",
+            "Known here: runtime, models, limits, agents, mcp, budget, providers, prices, projects.",
+        ),
         ("agents.codex.modle", "is not a known key.", "Did you mean 'agents.codex.model'?"),
         ("agents.cdoex", "names no agent.", "Did you mean 'agents.codex'? Known agents: codex, scripted."),
         ("agents.Codex", "names no agent.", "Did you mean 'agents.codex'? Known agents: codex, scripted."),

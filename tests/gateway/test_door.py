@@ -159,6 +159,7 @@ def test_what_is_not_http_is_refused() -> None:
 
 
 def test_it_works_without_ssl() -> None:
-    program = "import sys; sys.modules['ssl'] = None; from inspan.gateway import Gateway; print('asyncio' in sys.modules)"
+    loads = "from inspan.gateway import Gateway; import inspan.gateway.live"
+    program = f"import sys; sys.modules['ssl'] = None; {loads}; print('asyncio' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert ran.stdout == "True\n"

@@ -521,7 +521,14 @@ def test_what_is_no_address_is_refused() -> None:
         LiveUpstream(base_url="api.example.com", token=TOKEN, key=KEY)
 
 
-WORK = '[[call]]\nsay = "All right."\nrun = "echo ran > ran.txt"\n[[call]]\nsay = "Finished."\nusage = {input = 5, output = 3}\n'
+WORK = """
+[[call]]
+say = "All right."
+run = "echo ran > ran.txt"
+[[call]]
+say = "Finished."
+usage = {input = 5, output = 3}
+"""
 
 
 @pytest.mark.timeout(60)

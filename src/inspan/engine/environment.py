@@ -24,8 +24,11 @@ def agent_environment(
     gateway: bool,
     added: Mapping[str, str],
     login: bool = False,
+    key: str = "",
 ) -> dict[str, str]:
     """What the agent gets. Behind a gateway it holds none of the provider's keys; `clean` leaves out every secret.
+
+    The `key` that the gateway adds stands in no variable, whatever that is called.
 
     With a `login` it holds no key either, for a key would win over it; a key that is added stands alone.
     """
@@ -40,6 +43,8 @@ def agent_environment(
         secret = secrets_in(kept).keys() - ({} if gateway else set(driver.credentials))
         secret |= {name for name, value in kept.items() if value in keys and len(value) >= _SHORTEST_KEY}
         kept = {name: value for name, value in kept.items() if name not in secret}
+    if gateway and len(key) >= _SHORTEST_KEY:
+        kept = {name: value for name, value in kept.items() if key not in value}
     for name in (*driver.markers, *_replaced(driver, kept, keys=keys, login=login)):
         kept.pop(name, None)
     made = kept | dict(added)

@@ -183,7 +183,7 @@ def _task_folder(state: str, task: Task) -> str:
 
 
 def _listen() -> socket.socket:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen(64)
     return listener
@@ -214,6 +214,7 @@ def _plan(
         gateway=place.endpoint is not None,
         login=task.login,
         added=added,
+        key=choice.access.key,
     )
     return Plan(
         run_id=folder.run_id,

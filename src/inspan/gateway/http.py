@@ -5,14 +5,16 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-import h11
+from inspan.gateway.bodies import Body, body_of_request
+from inspan.gateway.heads import NotHttp, RequestHead, split_request
+from inspan.gateway.http_reply import REASONS, ClientHungUp, HttpReply
+
+__all__ = ["BODY_LIMIT_BYTES", "ClientHungUp", "HttpReply", "HttpRequest", "HttpServer"]
 
 BODY_LIMIT_BYTES = 64 * 1024 * 1024
+_BUFFER_BYTES = 64 * 1024
 _CLOSE_TIMEOUT_S = 2.0
-
-
-class ClientHungUp(ConnectionError):
-    """The client closed the connection before the answer was complete."""
+_GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,35 +28,6 @@ class HttpRequest:
     body: bytes
 
 
-class HttpReply:
-    """Writes one answer; every write waits until the client keeps up."""
-
-    def __init__(self, connection: "_Connection") -> None:
-        self._connection = connection
-        self.started = False
-
-    @property
-    def client_is_gone(self) -> bool:
-        return self._connection.is_lost
-
-    async def start(self, status: int, headers: Mapping[str, str]) -> None:
-        self.started = True
-        lines = [(name.encode("ascii"), value.encode("latin-1")) for name, value in headers.items()]
-        await self._connection.send(h11.Response(status_code=status, headers=lines))
-
-    async def write(self, data: bytes) -> None:
-        await self._connection.send(h11.Data(data=data))
-
-    async def finish(self) -> None:
-        await self._connection.send(h11.EndOfMessage())
-
-    def cut(self) -> None:
-        self._connection.close()
-
-    def note(self, problem: str) -> None:
-        """Nobody reports what goes out here as it is."""
-
-
 Handler = Callable[[HttpRequest, HttpReply], Awaitable[None]]
 
 
@@ -65,10 +38,11 @@ class HttpServer:
         self._handle = handle
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
+        self._buffer = bytearray(_BUFFER_BYTES)
 
     async def open(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Connection(self._handle, self._connections), sock=listener)
+        self._server = await loop.create_server(self._connection, sock=listener)
 
     async def close(self) -> None:
         """Stops listening, cancels what runs and drops every connection; bounded and idempotent."""
@@ -84,27 +58,37 @@ class HttpServer:
         for connection in connections:
             connection.abort()
 
+    def _connection(self) -> "_Connection":
+        return _Connection(self._handle, self._connections, self._buffer)
+
 
 @dataclass(kw_only=True, slots=True)
 class _Incoming:
-    head: h11.Request
-    body: bytearray = field(default_factory=bytearray)
+    head: RequestHead
+    framing: Body
+    pieces: list[bytes] = field(default_factory=list[bytes])
+    size: int = 0
+
+    def take(self, data: bytes) -> None:
+        piece = self.framing.take(data)
+        self.pieces.append(piece)
+        self.size += len(piece)
 
     def whole(self) -> HttpRequest:
-        path, _, query = self.head.target.decode("latin-1").partition("?")
-        headers: dict[str, str] = {}
-        for raw, value in self.head.headers:
-            name, text = raw.decode("ascii"), value.decode("latin-1")
-            headers[name] = f"{headers[name]}, {text}" if name in headers else text
-        method = self.head.method.decode("ascii")
-        return HttpRequest(method=method, path=path, query=query, headers=headers, body=bytes(self.body))
+        path, _, query = self.head.target.partition("?")
+        body = self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces)
+        return HttpRequest(method=self.head.method, path=path, query=query, headers=self.head.headers, body=body)
 
 
-class _Connection(asyncio.Protocol):
-    def __init__(self, handle: Handler, connections: "set[_Connection]") -> None:
+class _Connection(asyncio.BufferedProtocol):
+    """The buffer is that of all connections: what arrives is taken out at once."""
+
+    def __init__(self, handle: Handler, connections: "set[_Connection]", buffer: bytearray) -> None:
         self._handle = handle
         self._connections = connections
-        self._parser = h11.Connection(h11.SERVER)
+        self._buffer = memoryview(buffer)
+        self._unread = b""
+        self._held = b""
         self._incoming: _Incoming | None = None
         self._writable = asyncio.Event()
         self._transport: asyncio.Transport | None = None
@@ -114,16 +98,17 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        # asyncio does this only where the listener's protocol is named; else small events wait 40 ms for the last one.
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._writable.set()
         self._connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True
         self._writable.set()
+        self._connections.discard(self)
         if self.task is not None:
-            self.task.cancel()  # It may go on for a moment, and whoever closes the server waits for it.
-        else:
-            self._connections.discard(self)
+            self.task.cancel()
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -131,80 +116,113 @@ class _Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._writable.set()
 
-    def data_received(self, data: bytes) -> None:
-        self._parser.receive_data(data)
-        self._advance()
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
 
-    async def send(self, event: h11.Event) -> None:
-        if self.is_lost or self._transport is None or self._transport.is_closing():
-            raise ClientHungUp
-        data = self._parser.send(event)
-        if data:
-            self._transport.write(data)
+    def buffer_updated(self, nbytes: int) -> None:
+        data = bytes(self._buffer[:nbytes])
+        if self.task is None:
+            self._advance(data)
+        elif len(self._unread) + nbytes > BODY_LIMIT_BYTES:
+            self.abort()
+        else:
+            self._unread += data
+
+    async def hold(self, data: bytes) -> None:
+        """Sends it with the next data, or, if none comes at once, alone."""
+        self._check()
+        self._held = data
+        asyncio.get_running_loop().call_soon(self._flush)
+        await self._writable.wait()
+
+    async def send(self, data: bytes) -> None:
+        self._check()
+        self._write(data)
         await self._writable.wait()
 
     def close(self) -> None:
         if self._transport is not None:
+            self._flush()
             self._transport.close()
 
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
 
-    def _advance(self) -> None:
+    def _check(self) -> None:
+        if self.is_lost or self._transport is None or self._transport.is_closing():
+            raise ClientHungUp
+
+    def _write(self, data: bytes) -> None:
+        if self._held:
+            data, self._held = self._held + data, b""
+        if data and self._transport is not None:
+            self._transport.write(data)
+
+    def _flush(self) -> None:
+        if self._held and not self.is_lost:
+            self._write(b"")
+
+    def _advance(self, data: bytes) -> None:
         """Takes what has arrived, up to the end of one request; the next waits until that one is answered."""
         try:
-            while self.task is None and self._take(self._parser.next_event()):
-                pass
-        except h11.RemoteProtocolError as error:
-            self._refuse(error.error_status_hint)
+            if self._incoming is None:
+                data = self._begin(data)
+            if self._incoming is not None:
+                self._go_on_taking(self._incoming, data)
+        except NotHttp:
+            self._refuse(400)
 
-    def _take(self, event: object) -> bool:
-        """Whether there may be more to take."""
-        match event:
-            case h11.Request():
-                self._incoming = _Incoming(head=event)
-                self._invite_body()
-            case h11.Data() if self._incoming is not None:
-                self._incoming.body += event.data
-                if len(self._incoming.body) > BODY_LIMIT_BYTES:
-                    self._refuse(413)
-                    return False
-            case h11.EndOfMessage() if self._incoming is not None:
-                self.task = asyncio.get_running_loop().create_task(self._serve(self._incoming.whole()))
-                self._incoming = None
-            case _:
-                return False
-        return True
+    def _begin(self, data: bytes) -> bytes:
+        """What follows the head, once that is there."""
+        split = split_request(self._unread + data)
+        if split is None:
+            self._unread += data
+            return b""
+        head, rest = split
+        self._unread = b""
+        if head.is_modern and "host" not in head.headers:
+            raise NotHttp("has no host")
+        self._incoming = _Incoming(head=head, framing=body_of_request(head))
+        if head.headers.get("expect", "").lower() == "100-continue" and not rest:
+            self._write(_GO_ON)
+        return rest
 
-    def _invite_body(self) -> None:
-        if self._parser.they_are_waiting_for_100_continue and self._transport is not None:
-            going_on = h11.InformationalResponse(status_code=100, headers=[])
-            self._transport.write(self._parser.send(going_on) or b"")
+    def _go_on_taking(self, incoming: _Incoming, data: bytes) -> None:
+        if data:
+            incoming.take(data)
+        if incoming.framing.problem:
+            raise NotHttp(incoming.framing.problem)
+        if incoming.size > BODY_LIMIT_BYTES:
+            return self._refuse(413)
+        if incoming.framing.is_done:
+            self._unread = incoming.framing.rest
+            self._incoming = None
+            self.task = asyncio.get_running_loop().create_task(self._serve(incoming))
+        return None
 
     def _refuse(self, status: int) -> None:
-        if self._transport is None or self.task is not None:
-            return self.abort()
-        head = h11.Response(status_code=status, headers=[("content-length", "0"), ("connection", "close")])
-        self._transport.write((self._parser.send(head) or b"") + (self._parser.send(h11.EndOfMessage()) or b""))
-        return self.close()
+        self._incoming = None
+        head = f"HTTP/1.1 {status} {REASONS[status]}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        self._write(head.encode())
+        self.close()
 
-    async def _serve(self, request: HttpRequest) -> None:
+    async def _serve(self, incoming: _Incoming) -> None:
+        reply = HttpReply(self, incoming.head)
         try:
-            await self._handle(request, HttpReply(self))
+            await self._handle(incoming.whole(), reply)
         except ClientHungUp:
             pass
         finally:
             self.task = None
-            self._go_on()
+            self._go_on(usable=reply.leaves_connection_usable)
 
-    def _go_on(self) -> None:
+    def _go_on(self, *, usable: bool) -> None:
         """Serves the next request on this connection, or closes it when the last answer was not whole."""
         if self.is_lost:
-            self._connections.discard(self)
             return
-        if self._parser.our_state is h11.DONE and self._parser.their_state is h11.DONE:
-            self._parser.start_next_cycle()
-            self._advance()
-        else:
+        if not usable:
             self.close()
+        elif self._unread:
+            unread, self._unread = self._unread, b""
+            self._advance(unread)

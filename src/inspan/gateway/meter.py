@@ -1,5 +1,6 @@
 """Reads what passes: usage, whether the answer was whole, the provider's error text. It keeps no answer."""
 
+import re
 import time
 from collections.abc import Callable, Mapping
 
@@ -10,6 +11,8 @@ from inspan.gateway.resets import reset_in_error, reset_in_headers
 from inspan.gateway.wire import Json, Wire, inner
 from inspan.protocol.usage import Usage
 
+# Most of a stream: pieces of text and of arguments, which state neither usage nor an end on any wire.
+_DELTA = re.compile(rb'\{"type": ?"(?:content_block_delta|response\.[a-z_.]+\.delta)"')
 _BODY_KEPT_BYTES = 16 * 1024 * 1024
 
 
@@ -91,6 +94,8 @@ class Meter:
         payload = line[5:].strip()
         if payload == b"[DONE]":
             self.is_whole = True
+        elif _DELTA.match(payload):
+            self.events_read += 1
         else:
             self._read(payload)
 

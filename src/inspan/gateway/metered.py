@@ -11,6 +11,8 @@ from inspan.gateway.meter import Meter
 from inspan.gateway.upstream import Reply
 from inspan.gateway.wire import Wire
 
+_TICK_S = 0.001  # Timers of the loop may come this much too early.
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StallWatch:
@@ -41,6 +43,7 @@ class MeteredReply:
         self._meter = Meter(wire)
         self._loop = asyncio.get_running_loop()
         self._began_at = self._loop.time()
+        self._heard_at = self._began_at
         self._timer: asyncio.TimerHandle | None = None
         self._noted = ""
         self._is_silent = False
@@ -119,10 +122,18 @@ class MeteredReply:
         return self._is_finished and self._meter.status is not None and self._meter.status >= 400
 
     def _arm(self) -> None:
-        self.disarm()
+        """From here on silence counts anew. The timer that runs is left alone: setting one costs more than looking."""
         self._is_silent = False
-        if self._watch.timeout_s is not None and not self._is_finished:
-            self._timer = self._loop.call_later(self._watch.timeout_s, self._fell_silent)
+        self._heard_at = self._loop.time()
+        if self._watch.timeout_s is not None and self._timer is None and not self._is_finished:
+            self._timer = self._loop.call_later(self._watch.timeout_s, self._look, self._watch.timeout_s)
+
+    def _look(self, timeout_s: float) -> None:
+        left_s = self._heard_at + timeout_s - self._loop.time()
+        if left_s > _TICK_S:
+            self._timer = self._loop.call_later(left_s, self._look, timeout_s)
+        else:
+            self._fell_silent()
 
     def _fell_silent(self) -> None:
         self._timer = None

@@ -139,7 +139,7 @@ def word(source: Json, key: str) -> str:
 
 def field_types(schema: Json) -> dict[str, str]:
     """The argument names of a JSON schema with their types."""
-    return {name: word(inner(schema, "properties", name), "type") for name in inner(schema, "properties")}
+    return {name: word(inner(declared), "type") for name, declared in inner(schema, "properties").items()}
 
 
 def newest(user_texts: Iterable[str], results: Iterable[str]) -> str:
