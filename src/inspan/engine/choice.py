@@ -77,4 +77,3 @@ def choose(task: Task, env: Mapping[str, str]) -> Choice:
         attachments=attachments,
         texts=texts,
     )
-

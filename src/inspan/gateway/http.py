@@ -106,9 +106,10 @@ class _Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True
         self._writable.set()
-        self._connections.discard(self)
         if self.task is not None:
-            self.task.cancel()
+            self.task.cancel()  # It may go on for a moment, and whoever closes the server waits for it.
+        else:
+            self._connections.discard(self)
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -220,6 +221,7 @@ class _Connection(asyncio.BufferedProtocol):
     def _go_on(self, *, usable: bool) -> None:
         """Serves the next request on this connection, or closes it when the last answer was not whole."""
         if self.is_lost:
+            self._connections.discard(self)
             return
         if not usable:
             self.close()
