@@ -23,7 +23,6 @@ from inspan.protocol.usage import Usage
 WAIT_S = 60.0
 KEY = "provider-key-0123456789"
 Json = dict[str, Any]
-_APART_S = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +48,8 @@ class Says:
     """What is done with a call: words or tools with a usage, an error, or an answer that breaks off after its words.
 
     Nothing is answered before `after` is set and `pause_s` have passed. An answer that `lingers` is whole and does not
-    end: its connection stays open until the other side closes it.
+    end: its connection stays open until the other side closes it. The rest of an answer comes `apart_s` after its
+    beginning, so that whoever breaks it off there has not been sent its end.
     """
 
     words: str = ""
@@ -61,6 +61,7 @@ class Says:
     lingers: bool = False
     after: threading.Event | None = None
     pause_s: float = 0.0
+    apart_s: float = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,9 +180,8 @@ class Till:
         stream = wire.stream(answer)
         _begin(http, 200, {**says.headers, "content-type": "text/event-stream", "transfer-encoding": "chunked"})
         pieces = [b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (*stream.head, *(() if says.cut else stream.tail))]
-        # Apart, so that who breaks an answer off near its beginning has not been sent its end.
         http.wfile.write(b"".join(pieces[:2]))
-        time.sleep(_APART_S)
+        time.sleep(says.apart_s)
         http.wfile.write(b"".join(pieces[2:]))
         if says.lingers:
             http.connection.settimeout(WAIT_S)

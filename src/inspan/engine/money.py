@@ -50,6 +50,7 @@ class Money:
         self._cards: dict[str, Card | None] = {}
         self._finding: dict[str, asyncio.Task[Card | None]] = {}
         self._watch: asyncio.Task[None] | None = None
+        self._is_closing = False
         self._books = Books(lambda: Ledger(plan.state), on_trouble=self._trouble)
 
     def open(self) -> None:
@@ -66,9 +67,11 @@ class Money:
         """Bounded and idempotent."""
         if self._watch:
             self._watch.cancel()
-        # As its limit counted while it lived: from before the agent's start, so that its end gives no time back.
-        seconds = max(duration_s, time.time() - self._spender.started_at)
-        self._books.tell(lambda ledger: ledger.end_run(self._spender.run_id, seconds))
+        if not self._is_closing:
+            self._is_closing = True
+            # As its limit counted while it lived: from before the agent's start, so that its end gives no time back.
+            seconds = max(duration_s, time.time() - self._spender.started_at)
+            self._books.tell(lambda ledger: ledger.end_run(self._spender.run_id, seconds))
         await self._books.close()  # What is settled there may wait for its price.
         for task in self._finding.values():
             task.cancel()

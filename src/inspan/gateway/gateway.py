@@ -103,7 +103,7 @@ class Gateway:
             metered.begin()
             return await self._ask_upstream(wire, request, metered)
         with self._reported(self._metered(wire, reply, model=ask.model, size=len(plain))) as metered:
-            metered.role = self._roles.of(ask, metered.number)
+            metered.role = self._roles.of(ask, metered.number, is_left=lambda: reply.client_is_gone)
             return await self._pass_on(wire, request, metered, stream=ask.stream)
 
     async def _pass_on(self, wire: Wire, request: Request, reply: MeteredReply, *, stream: bool) -> None:

@@ -1,5 +1,7 @@
 """Which of an agent's calls do its work, which are asked on the side, and which are sent again."""
 
+from collections.abc import Callable
+
 from inspan.gateway.call import ModelCall, Role
 from inspan.gateway.upstream import Ask
 
@@ -19,26 +21,34 @@ class Roles:
     def __init__(self, *, expects_tools: bool) -> None:
         self._expects_tools = expects_tools
         self._first_model = ""
-        self._threads: dict[int, _Thread] = {}
+        self._under_way: dict[int, tuple[_Thread, Callable[[], bool]]] = {}
         self._failed: set[_Thread] = set()
 
-    def of(self, ask: Ask, number: int) -> Role:
-        """The role of the call with this number."""
-        self._threads[number] = thread = (ask.model, ask.turns, ask.newest_text)
+    def of(self, ask: Ask, number: int, *, is_left: Callable[[], bool]) -> Role:
+        """The role of the call with this number; `is_left` tells whether the agent has hung up on it."""
+        thread = (ask.model, ask.turns, ask.newest_text)
+        self._give_up(thread)
+        self._under_way[number] = thread, is_left
         if thread in self._failed:
             return "retry"
         return "side" if self._is_aside(ask) else "main"
 
     def ended(self, call: ModelCall) -> None:
         """Remembers what failed: the same may be asked again, until it is answered."""
-        thread = self._threads.pop(call.number, None)
-        if thread is None:
+        if call.number not in self._under_way:
             return
+        thread, _ = self._under_way.pop(call.number)
         # A cut of ours is one for the agent, though all of the answer has been read here.
         if not call.whole or call.status != _ANSWERED or call.message or call.problem:
             self._failed.add(thread)
         else:
             self._failed.discard(thread)
+
+    def _give_up(self, thread: _Thread) -> None:
+        """Calls that the agent has left have failed for it, also while the rest of their answer is being read here."""
+        for number in [number for number, (its, is_left) in self._under_way.items() if its == thread and is_left()]:
+            del self._under_way[number]
+            self._failed.add(thread)
 
     def _is_aside(self, ask: Ask) -> bool:
         if self._expects_tools:
