@@ -24,9 +24,9 @@ Headers = Callable[[], dict[str, str]]
 
 
 def _unified() -> dict[str, str]:
-    """As a plan says that its window is used up."""
+    """As a plan says that its window is used up; for longer than a run that waits goes without looking again."""
     status = {"anthropic-ratelimit-unified-status": "rejected"}
-    return {**status, "anthropic-ratelimit-unified-reset": str(int(time.time()) + HOLD_S + 1)}
+    return {**status, "anthropic-ratelimit-unified-reset": str(int(time.time()) + 7)}
 
 
 WAYS: dict[str, tuple[str, int, Headers]] = {
