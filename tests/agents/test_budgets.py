@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from inspan.gateway.scenario import Use
+from inspan.gateway.scripts.scenario import Use
 from inspan.protocol.usage import Usage
 from inspan.stores.ledger_file import LedgerFile
 from tests.cli.refusal import Refusal

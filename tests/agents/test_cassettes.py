@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from inspan.gateway.cassette_file import load_cassette
-from inspan.gateway.places import Places
-from inspan.gateway.rules import normalised
+from inspan.gateway.cassettes.file import load_cassette
+from inspan.gateway.cassettes.places import Places
+from inspan.gateway.cassettes.rules import normalised
 from inspan.redaction import SecretSet
 from tests.gateway.stage import TOKEN, Stage
 from tests.house import House

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from inspan.gateway.scenario import Use
+from inspan.gateway.scripts.scenario import Use
 from inspan.protocol.spending import NANO_PER_USD
 from inspan.protocol.usage import Usage
 from tests.house import House, end, until

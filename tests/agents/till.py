@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from inspan.gateway.scenario import Use
-from inspan.gateway.tools import pick
+from inspan.gateway.scripts.scenario import Use
+from inspan.gateway.scripts.tools import pick
 from inspan.gateway.upstream import Ask
-from inspan.gateway.wire import Answer, ToolUse, Wire, objects
 from inspan.gateway.wires import recognise
+from inspan.gateway.wires.wire import Answer, ToolUse, Wire, objects
 from inspan.protocol.usage import Usage
 
 WAIT_S = 60.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from inspan.engine.price_list import list_version
+from inspan.engine.money.price_list import list_version
 from inspan.protocol.spending import Spending
 from inspan.protocol.usage import Usage
 from inspan.stores.folder import mark_active, open_folder, take_lock

@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from inspan.engine.books import Books
-from inspan.engine.budgets import BudgetControl, Excess, Price
-from inspan.engine.estimates import Estimator
-from inspan.engine.rates import Limited, RateControl
+from inspan.engine.money.books import Books
+from inspan.engine.money.budgets import BudgetControl, Excess, Price
+from inspan.engine.money.estimates import Estimator
+from inspan.engine.money.rates import Limited, RateControl
 from inspan.gateway.call import ModelCall
 from inspan.gateway.upstream import Ask, Request
 from inspan.protocol.budget import Budget, Node

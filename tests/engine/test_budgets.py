@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from inspan.engine.budgets import Excess
-from inspan.engine.estimates import Estimator
+from inspan.engine.money.budgets import Excess
+from inspan.engine.money.estimates import Estimator
 from inspan.gateway.control import Refusal
 from inspan.protocol.amounts import Amounts
 from inspan.protocol.usage import Usage

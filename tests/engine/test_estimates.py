@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from inspan.engine.estimates import LARGEST_ANSWER, Estimator
+from inspan.engine.money.estimates import LARGEST_ANSWER, Estimator
 from inspan.gateway.upstream import Request
 from inspan.protocol.usage import Usage
 

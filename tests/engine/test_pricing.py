@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from inspan.engine import price_list
-from inspan.engine.price_list import ask_list, ask_list_meanwhile, list_version
-from inspan.engine.pricing import Pricing, Table
+from inspan.engine.money.price_list import ask_list, ask_list_meanwhile, list_version
+from inspan.engine.money.pricing import Pricing, Table
 from inspan.folds.prices import Card, Price, cost
 from inspan.protocol.usage import Usage
 
@@ -307,8 +307,8 @@ def test_the_newest_price_is_never_one_of_tomorrow(tmp_path: Path) -> None:
 
 
 def test_neither_the_list_nor_what_it_needs_is_loaded_here() -> None:
-    code = "import sys, inspan.engine.pricing as pricing; pricing.Pricing('/nowhere'); print(*sys.modules)"
+    code = "import sys, inspan.engine.money.pricing as pricing; pricing.Pricing('/nowhere'); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = done.stdout.split()
-    assert "inspan.engine.pricing" in loaded
+    assert "inspan.engine.money.pricing" in loaded
     assert [name for name in ("genai_prices", "pydantic", "httpx2", "asyncio", "ssl") if name in loaded] == []

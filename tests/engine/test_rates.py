@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inspan.engine.rates import Limited, RateControl
+from inspan.engine.money.rates import Limited, RateControl
 from inspan.gateway.control import Refusal
 from inspan.protocol.limits import Rates
 from inspan.protocol.usage import Usage

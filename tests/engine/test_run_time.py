@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inspan.engine.run_time import next_look_s, watch_run_time
+from inspan.engine.money.run_time import next_look_s, watch_run_time
 from inspan.protocol.amounts import Denial
 from inspan.stores.ledger import TimeLeft
 from tests.stores.accounts import written

@@ -13,7 +13,7 @@ from genai_prices.types import ModelPrice, Provider
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inspan.engine.price_cards import card_of
+from inspan.engine.money.price_cards import card_of
 from inspan.folds.prices import PRICES, Card, Price, call_cost, cost, own_card
 from inspan.protocol.usage import Usage
 

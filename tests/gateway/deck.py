@@ -8,10 +8,10 @@ from types import TracebackType
 from typing import Self
 
 from inspan.gateway import Gateway, Reply, Request, ScriptUpstream, Upstream, parse_scenario
-from inspan.gateway.recording import RecordUpstream
-from inspan.gateway.replaying import ReplayUpstream
-from inspan.gateway.wire import Answer
+from inspan.gateway.cassettes.recording import RecordUpstream
+from inspan.gateway.cassettes.replaying import ReplayUpstream
 from inspan.gateway.wires import BY_NAME
+from inspan.gateway.wires.wire import Answer
 
 from .conftest import ARGUMENTS, environment
 from .stage import TOKEN, WAIT_S, Stage

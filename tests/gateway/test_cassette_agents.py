@@ -10,10 +10,10 @@ import pytest
 
 from inspan.engine.replay import replay
 from inspan.gateway import Request
-from inspan.gateway.cassette_file import load_cassette
-from inspan.gateway.places import Places
-from inspan.gateway.rules import normalised
-from inspan.gateway.wire import Answer, ToolUse
+from inspan.gateway.cassettes.file import load_cassette
+from inspan.gateway.cassettes.places import Places
+from inspan.gateway.cassettes.rules import normalised
+from inspan.gateway.wires.wire import Answer, ToolUse
 from inspan.protocol.usage import Usage
 from inspan.redaction import SecretSet
 from inspan.stores.recording import Exit, Header, Recording

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from inspan.errors import BadInput
-from inspan.gateway import cassette_file
-from inspan.gateway.cassette import VERSION
-from inspan.gateway.cassette_file import check_recording, load_cassette, open_recording
+from inspan.gateway.cassettes import file as cassette_file
+from inspan.gateway.cassettes.cassette import VERSION
+from inspan.gateway.cassettes.file import check_recording, load_cassette, open_recording
 
 HEAD = '{"inspan_cassette":1,"agent":"someone 1.0"}'
 ASKED = '{"call":1,"wire":"chat","purpose":"call","model":"m","asks":[{"kind":"text","text":"hi"}]}'

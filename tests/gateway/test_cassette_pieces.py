@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspan.gateway.carried import Carried
-from inspan.gateway.cassette import Piece
-from inspan.gateway.pieces import bytes_of, pieces_of
-from inspan.gateway.places import Places
-from inspan.gateway.scrubbing import filled, scrubbed
-from inspan.gateway.wire import Answer, ToolUse
+from inspan.gateway.cassettes.carried import Carried
+from inspan.gateway.cassettes.cassette import Piece
+from inspan.gateway.cassettes.pieces import bytes_of, pieces_of
+from inspan.gateway.cassettes.places import Places
+from inspan.gateway.cassettes.scrubbing import filled, scrubbed
 from inspan.gateway.wires import WIRES
+from inspan.gateway.wires.wire import Answer, ToolUse
 from inspan.protocol.usage import Usage
 from inspan.redaction import SecretSet
 

@@ -15,8 +15,8 @@ import pytest
 
 from inspan.errors import BadInput
 from inspan.gateway import Reply, Request
-from inspan.gateway.cassette_file import load_cassette
-from inspan.gateway.recording import RecordUpstream
+from inspan.gateway.cassettes.file import load_cassette
+from inspan.gateway.cassettes.recording import RecordUpstream
 from inspan.redaction import SecretSet
 
 from .deck import ABOUT, Player, Recorder, scripted
@@ -472,7 +472,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_run(room_bytes: int, tape: P
 
 
 def test_an_answer_that_is_too_long_ends_the_recording_and_not_the_run(tape: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("inspan.gateway.recording.LONGEST_ANSWER_BYTES", 100)
+    monkeypatch.setattr("inspan.gateway.cassettes.recording.LONGEST_ANSWER_BYTES", 100)
     with Recorder(tape, scripted(f'[[call]]\nsay = "{"a" * 200}"\n')) as recorder:
         assert len(recorder.ask("chat").body) > 200
     assert recorder.recording.problem.startswith("The recording stopped after 0 calls: the answer to call 1 cannot")

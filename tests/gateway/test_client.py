@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inspan.errors import BadInput
-from inspan.gateway.bodies import body_of_answer
-from inspan.gateway.client import Client, Cut, Unreachable
-from inspan.gateway.heads import AnswerHead, NotHttp, split_answer
-from inspan.gateway.routes import Origin, proxy_for, read_base_url
+from inspan.gateway.http.bodies import body_of_answer
+from inspan.gateway.http.client import Client, Cut, Unreachable
+from inspan.gateway.http.heads import AnswerHead, NotHttp, split_answer
+from inspan.gateway.http.routes import Origin, proxy_for, read_base_url
 
 from .provider import WAIT_S, Line, Provider, authority, chunk, closes, head, nobody, resets, says, stream, then, whole
 
@@ -516,8 +516,8 @@ def test_a_file_of_authorities_that_is_none_is_named(tmp_path: Path, content: st
 _WITHOUT_SSL = """
 import asyncio, sys
 sys.modules["ssl"] = None
-from inspan.gateway.client import Client, Unreachable
-from inspan.gateway.routes import read_base_url
+from inspan.gateway.http.client import Client, Unreachable
+from inspan.gateway.http.routes import read_base_url
 
 async def fetch(url):
     client = Client(read_base_url(url)[0])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inspan.gateway.encodings import Decoder, decoded
+from inspan.gateway.http.encodings import Decoder, decoded
 
 if sys.version_info >= (3, 14):
     import compression.zstd as zstd

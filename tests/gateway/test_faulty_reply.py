@@ -12,11 +12,11 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from inspan.gateway.arrays import as_array
 from inspan.gateway.faults import FaultyReply, fail, parse_fault
-from inspan.gateway.http import ClientHungUp, HttpReply, HttpRequest, HttpServer
-from inspan.gateway.wire import Answer, ToolUse
+from inspan.gateway.http.server import ClientHungUp, HttpReply, HttpRequest, HttpServer
 from inspan.gateway.wires import BY_NAME
+from inspan.gateway.wires.arrays import as_array
+from inspan.gateway.wires.wire import Answer, ToolUse
 from inspan.protocol.usage import Usage
 
 from .stage import WAIT_S, WIRES, Response, error_kind

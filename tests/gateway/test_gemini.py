@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspan.gateway.arrays import ArrayReader
-from inspan.gateway.gemini import GeminiWire
 from inspan.gateway.upstream import Purpose, Tool
-from inspan.gateway.wire import Json
+from inspan.gateway.wires.arrays import ArrayReader
+from inspan.gateway.wires.gemini import GeminiWire
+from inspan.gateway.wires.wire import Json
 from inspan.protocol.usage import Usage
 
 from .stage import Stage, ask_body

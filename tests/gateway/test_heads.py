@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inspan.gateway.bodies import body_of_request
-from inspan.gateway.heads import NotHttp, RequestHead, split_request
+from inspan.gateway.http.bodies import body_of_request
+from inspan.gateway.http.heads import NotHttp, RequestHead, split_request
 
 from .provider import chunk
 

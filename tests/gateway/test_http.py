@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from inspan.gateway.http import HttpReply, HttpRequest, HttpServer
+from inspan.gateway.http.server import HttpReply, HttpRequest, HttpServer
 
 from .provider import WAIT_S, chunk
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspan.gateway import rules
-from inspan.gateway.cassette import Asked, Part
-from inspan.gateway.matching import LONGEST_TEXT, Matching, difference, key_of
-from inspan.gateway.newest import newest_of
-from inspan.gateway.places import Places
-from inspan.gateway.rules import RULES, Rule, normalised
+from inspan.gateway.cassettes import rules
+from inspan.gateway.cassettes.cassette import Asked, Part
+from inspan.gateway.cassettes.matching import LONGEST_TEXT, Matching, difference, key_of
+from inspan.gateway.cassettes.newest import newest_of
+from inspan.gateway.cassettes.places import Places
+from inspan.gateway.cassettes.rules import RULES, Rule, normalised
 from inspan.gateway.upstream import Ask, Request
 from inspan.redaction import SecretSet
 

@@ -6,7 +6,7 @@ import pytest
 
 from inspan.errors import BadScenario
 from inspan.gateway import load_scenario, parse_scenario
-from inspan.gateway.scenario import Call, Counts, Edit, Fail, Scenario, Use, Write
+from inspan.gateway.scripts.scenario import Call, Counts, Edit, Fail, Scenario, Use, Write
 
 EVERYTHING = """
 name = "all of it"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from inspan.gateway.patches import update_file
-from inspan.gateway.scenario import Edit, Use, Write
-from inspan.gateway.tools import Step, answering, pick
+from inspan.gateway.scripts.patches import update_file
+from inspan.gateway.scripts.scenario import Edit, Use, Write
+from inspan.gateway.scripts.tools import Step, answering, pick
 from inspan.gateway.upstream import Tool, ToolKind
-from inspan.gateway.wire import ToolUse
+from inspan.gateway.wires.wire import ToolUse
 
 WRITE = Write(path="a.txt", content="one\ntwo\n")
 EDIT = Edit(path="a.txt", old="b", new="B")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from inspan.gateway.control import Control
     from inspan.gateway.faults import Faults
 
-    from .money import Money
+    from .money.account import Money
     from .upstreams import Answering
 
 _TELLING_S = 5.0
@@ -69,7 +69,7 @@ class ModelEndpoint:
     async def open(self) -> None:
         if self._listener or self._plan.task.budgets:
             # Start-up time: the agent is running already while these load, and direct runs never need them.
-            from .money import Money
+            from .money.account import Money
 
             self._money = Money(self._plan, provider=self._driver.provider, record=self._record, end=self._end)
             self._money.open()

@@ -408,7 +408,7 @@ def _enter(plan: Plan) -> None:
     """Opens the run's account; raises `BudgetSpent` where a budget has nothing left."""
     from inspan.stores.ledger import Ledger  # Start-up time: few runs have a budget.
 
-    from .money import spender
+    from .money.account import spender
 
     ledger = Ledger(plan.state)
     try:

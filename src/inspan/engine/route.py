@@ -8,7 +8,7 @@ import msgspec
 
 from inspan.contracts.driver import Driver
 from inspan.errors import BadInput
-from inspan.gateway.routes import check_key, proxy_for, read_base_url
+from inspan.gateway.http.routes import check_key, proxy_for, read_base_url
 from inspan.protocol.task import Task
 
 from .access import Access
@@ -69,11 +69,11 @@ def check_model_from(model_from: str) -> None:
 
         load_scenario(file)
     elif kind == "replay":
-        from inspan.gateway.cassette_file import load_cassette
+        from inspan.gateway.cassettes.file import load_cassette
 
         load_cassette(file)
     else:
-        from inspan.gateway.cassette_file import check_recording
+        from inspan.gateway.cassettes.file import check_recording
 
         check_recording(file)
 
@@ -90,7 +90,9 @@ def route(task: Task, driver: Driver, access: Access, env: Mapping[str, str]) ->
             needed,
             task.model_from or "given",
             obstacle or "the gateway keeps it, and a direct run has none.",
-            next_step="Leave direct out." if kind == DIRECT else "Use a key and --profile clean, or leave it out.",
+            next_step="Leave direct out."
+            if kind == DIRECT and not obstacle
+            else "Use a key and --profile clean, or leave it out.",
         )
     # A login works as it always did, unless something is asked for that only a gateway can do.
     if kind == DIRECT or obstacle or (access.kind == "login" and not needed):

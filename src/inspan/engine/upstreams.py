@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from .plan import Plan
 
 if TYPE_CHECKING:
+    from inspan.gateway.cassettes.recording import RecordUpstream
+    from inspan.gateway.cassettes.replaying import ReplayUpstream
     from inspan.gateway.live import LiveUpstream
-    from inspan.gateway.recording import RecordUpstream
-    from inspan.gateway.replaying import ReplayUpstream
-    from inspan.gateway.script import ScriptUpstream
+    from inspan.gateway.scripts.script import ScriptUpstream
     from inspan.gateway.upstream import Upstream
 
 Redact = Callable[[str], str]
@@ -58,7 +58,7 @@ class Answering:
             self._played = ScriptUpstream(load_scenario(route.file), cwd=plan.task.cwd, redact=redact)
             return self._played
         if route.kind == "replay":
-            from inspan.gateway.replaying import ReplayUpstream
+            from inspan.gateway.cassettes.replaying import ReplayUpstream
 
             self._played = ReplayUpstream(route.file, places=plan.places, redact=redact)
             return self._played
@@ -69,7 +69,7 @@ class Answering:
         )
         if route.kind != "record":
             return self._live
-        from inspan.gateway.recording import RecordUpstream
+        from inspan.gateway.cassettes.recording import RecordUpstream
 
         about = {"agent": f"{plan.agent} {plan.agent_version}".strip(), "mode": plan.task.mode}
         self._record = RecordUpstream(self._live, file=route.file, redact=redact, places=plan.places, about=about)

@@ -8,10 +8,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from inspan.gateway.call import ModelCall as ModelCall
     from inspan.gateway.gateway import Gateway as Gateway
-    from inspan.gateway.scenario import Scenario as Scenario
-    from inspan.gateway.scenario_file import load_scenario as load_scenario
-    from inspan.gateway.scenario_file import parse_scenario as parse_scenario
-    from inspan.gateway.script import ScriptUpstream as ScriptUpstream
+    from inspan.gateway.scripts.scenario import Scenario as Scenario
+    from inspan.gateway.scripts.scenario_file import load_scenario as load_scenario
+    from inspan.gateway.scripts.scenario_file import parse_scenario as parse_scenario
+    from inspan.gateway.scripts.script import ScriptUpstream as ScriptUpstream
     from inspan.gateway.upstream import Ask as Ask
     from inspan.gateway.upstream import Reply as Reply
     from inspan.gateway.upstream import Request as Request
@@ -23,11 +23,11 @@ _HOME = {
     "ModelCall": "inspan.gateway.call",
     "Reply": "inspan.gateway.upstream",
     "Request": "inspan.gateway.upstream",
-    "Scenario": "inspan.gateway.scenario",
-    "ScriptUpstream": "inspan.gateway.script",
+    "Scenario": "inspan.gateway.scripts.scenario",
+    "ScriptUpstream": "inspan.gateway.scripts.script",
     "Upstream": "inspan.gateway.upstream",
-    "load_scenario": "inspan.gateway.scenario_file",
-    "parse_scenario": "inspan.gateway.scenario_file",
+    "load_scenario": "inspan.gateway.scripts.scenario_file",
+    "parse_scenario": "inspan.gateway.scripts.scenario_file",
 }
 
 __all__ = [

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from urllib.parse import parse_qsl
 
-from inspan.gateway.http import HttpRequest
+from inspan.gateway.http.server import HttpRequest
 
 # Where the token stands for agents that bring their own login: in front of every path.
 _PREFIX = "/run/"

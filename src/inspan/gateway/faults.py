@@ -5,11 +5,11 @@ import math
 import re
 from collections.abc import Callable, Mapping
 
-from inspan.gateway.failures import failure_words
 from inspan.gateway.fault_rules import FAULT_EXAMPLES, Fault, Faults, fault_words, parse_fault
-from inspan.gateway.http import ClientHungUp
+from inspan.gateway.http.server import ClientHungUp
 from inspan.gateway.upstream import Reply
-from inspan.gateway.wire import Wire
+from inspan.gateway.wires.failures import failure_words
+from inspan.gateway.wires.wire import Wire
 
 __all__ = ["FAULT_EXAMPLES", "Fault", "Faults", "FaultyReply", "fail", "fault_words", "parse_fault"]
 

@@ -10,12 +10,12 @@ import msgspec
 from inspan.gateway.call import ModelCall
 from inspan.gateway.control import Control, Refusal
 from inspan.gateway.door import carries, path_within
-from inspan.gateway.http import ClientHungUp, HttpReply, HttpRequest, HttpServer
+from inspan.gateway.http.server import ClientHungUp, HttpReply, HttpRequest, HttpServer
 from inspan.gateway.metered import MeteredReply, StallWatch
 from inspan.gateway.roles import Roles
 from inspan.gateway.upstream import Ask, Purpose, Reply, Request, Upstream
-from inspan.gateway.wire import Json, Wire
 from inspan.gateway.wires import REFUSAL_STATUS, recognise
+from inspan.gateway.wires.wire import Json, Wire
 
 if TYPE_CHECKING:
     from inspan.gateway.faults import Fault, Faults
@@ -190,7 +190,7 @@ def _plain(http: HttpRequest) -> bytes:
     encoding = http.headers.get("content-encoding", "")
     if not encoding:
         return http.body
-    from inspan.gateway.encodings import decoded  # Start-up time: hardly anybody compresses a request.
+    from inspan.gateway.http.encodings import decoded  # Start-up time: hardly anybody compresses a request.
 
     return decoded(http.body, encoding)
 

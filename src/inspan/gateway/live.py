@@ -5,9 +5,9 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
-from inspan.gateway.client import Client, Cut, Exchange, Unreachable
-from inspan.gateway.heads import AnswerHead, words
-from inspan.gateway.routes import check_key, read_base_url
+from inspan.gateway.http.client import Client, Cut, Exchange, Unreachable
+from inspan.gateway.http.heads import AnswerHead, words
+from inspan.gateway.http.routes import check_key, read_base_url
 from inspan.gateway.upstream import Reply, Request
 from inspan.gateway.wires import BY_NAME
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from inspan.gateway.arrays import ArrayReader
 from inspan.gateway.resets import reset_in_error, reset_in_headers
-from inspan.gateway.wire import Json, Wire, inner
+from inspan.gateway.wires.arrays import ArrayReader
+from inspan.gateway.wires.wire import Json, Wire, inner
 from inspan.protocol.usage import Usage
 
 # Most of a stream: pieces of text and of arguments, which state neither usage nor an end on any wire.
@@ -122,7 +122,7 @@ def _decoded(payload: bytes) -> Json | None:
 
 
 def _decoding(encoding: str) -> Callable[[bytes], bytes]:
-    from inspan.gateway.encodings import Decoder  # Start-up time: an answer is asked for as it is.
+    from inspan.gateway.http.encodings import Decoder  # Start-up time: an answer is asked for as it is.
 
     try:
         return Decoder(encoding).feed

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from inspan.gateway.call import ModelCall, Role
 from inspan.gateway.control import Control
-from inspan.gateway.http import HttpReply
+from inspan.gateway.http.server import HttpReply
 from inspan.gateway.meter import Meter
 from inspan.gateway.upstream import Reply
-from inspan.gateway.wire import Wire
+from inspan.gateway.wires.wire import Wire
 
 _TICK_S = 0.001  # Timers of the loop may come this much too early.
 

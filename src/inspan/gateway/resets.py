@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 
-from inspan.gateway.wire import Json, objects, word
+from inspan.gateway.wires.wire import Json, objects, word
 
 _LEAST_EPOCH_S = 1_000_000_000
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

@@ -9,7 +9,7 @@ import msgspec
 
 from inspan.cli.moments import Moment
 from inspan.cli.output import columns, print_json
-from inspan.engine.pricing import Pricing, Table
+from inspan.engine.money.pricing import Pricing, Table
 from inspan.engine.spending import list_spendings
 from inspan.folds.costs import BY, By, Part, Sums, groups, summed
 from inspan.protocol.usage import Usage

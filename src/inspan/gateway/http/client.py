@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 
-from inspan.gateway.connecting import CONNECT_TIMEOUT_S, Connector, Unreachable
-from inspan.gateway.connection import Connection, Cut
-from inspan.gateway.heads import AnswerHead
-from inspan.gateway.routes import Origin, proxy_for
+from inspan.gateway.http.connecting import CONNECT_TIMEOUT_S, Connector, Unreachable
+from inspan.gateway.http.connection import Connection, Cut
+from inspan.gateway.http.heads import AnswerHead
+from inspan.gateway.http.routes import Origin, proxy_for
 
 MOST_CONNECTIONS = 256
 _IDLE_LIMIT_S = 55.0

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from inspan.errors import BadScenario
-from inspan.gateway.scenario import ALWAYS, Call, Counts, Edit, Fail, Scenario, Use, Write
+from inspan.gateway.scripts.scenario import ALWAYS, Call, Counts, Edit, Fail, Scenario, Use, Write
 
 _Keys = list[str | int]
 _Raw = dict[str, Any]

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from inspan.errors import BadInput
-from inspan.gateway.connection import BUFFER_BYTES, Connection, Cut
-from inspan.gateway.routes import Origin, Proxy
+from inspan.gateway.http.connection import BUFFER_BYTES, Connection, Cut
+from inspan.gateway.http.routes import Origin, Proxy
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -67,7 +67,7 @@ class Connector:
         return connection
 
     async def _secure(self, connection: Connection) -> None:
-        from inspan.gateway.tls import client_context, secure  # A process that speaks no TLS does not load it.
+        from inspan.gateway.http.tls import client_context, secure  # A process that speaks no TLS does not load it.
 
         if self._context is None:
             self._context = client_context(self._ca_files)

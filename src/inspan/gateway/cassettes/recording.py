@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from inspan.gateway import cassette_file
-from inspan.gateway.carried import Carried
-from inspan.gateway.cassette import Ended, Ending, Exchange, Piece, Started
-from inspan.gateway.encodings import Decoder
-from inspan.gateway.matching import Matching
-from inspan.gateway.pieces import pieces_of
-from inspan.gateway.places import Places
-from inspan.gateway.scrubbing import scrubbed
+from inspan.gateway.cassettes import file as cassette_file
+from inspan.gateway.cassettes.carried import Carried
+from inspan.gateway.cassettes.cassette import Ended, Ending, Exchange, Piece, Started
+from inspan.gateway.cassettes.matching import Matching
+from inspan.gateway.cassettes.pieces import pieces_of
+from inspan.gateway.cassettes.places import Places
+from inspan.gateway.cassettes.scrubbing import scrubbed
+from inspan.gateway.http.encodings import Decoder
 from inspan.gateway.upstream import Reply, Request, Upstream
 from inspan.gateway.wires import BY_NAME
 

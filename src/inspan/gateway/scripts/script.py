@@ -7,13 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from inspan.gateway.arrays import as_array, wants_array
-from inspan.gateway.failures import failure_words
-from inspan.gateway.scenario import ALWAYS, Call, Fail, Scenario
-from inspan.gateway.tools import Step, answering, pick
+from inspan.gateway.scripts.scenario import ALWAYS, Call, Fail, Scenario
+from inspan.gateway.scripts.tools import Step, answering, pick
 from inspan.gateway.upstream import Ask, Purpose, Reply, Request
-from inspan.gateway.wire import Answer, Json, Stream, ToolUse, Wire
 from inspan.gateway.wires import BY_NAME
+from inspan.gateway.wires.arrays import as_array, wants_array
+from inspan.gateway.wires.failures import failure_words
+from inspan.gateway.wires.wire import Answer, Json, Stream, ToolUse, Wire
 from inspan.protocol.usage import Usage
 
 DEFAULT_USAGE = Usage(input=100, output=7, cache_read=20, cache_write=10, reasoning=3)

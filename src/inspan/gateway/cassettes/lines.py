@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from inspan.errors import BadInput
-from inspan.gateway.cassette import VERSION, Asked, Cassette, Ended, Exchange, Last, Piece, Started
+from inspan.gateway.cassettes.cassette import VERSION, Asked, Cassette, Ended, Exchange, Last, Piece, Started
 from inspan.gateway.wires import BY_NAME
 
 FIELD = "model_from"

@@ -3,7 +3,7 @@
 import msgspec
 
 from inspan.gateway.upstream import Ask, Purpose
-from inspan.gateway.wire import (
+from inspan.gateway.wires.wire import (
     Answer,
     Json,
     Reading,

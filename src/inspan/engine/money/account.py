@@ -17,8 +17,8 @@ from inspan.stores.ledger import Ledger
 from inspan.stores.ledger_sums import Spender
 from inspan.stores.paths import cache_home
 
+from ..plan import Plan
 from .books import Books
-from .plan import Plan
 from .pricing import Pricing
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from inspan.gateway.upstream import Request
     from inspan.protocol.amounts import Denial
 
+    from ..model import End
     from .budgets import Excess
-    from .model import End
     from .rates import Limited
 
 GRACE_S = 2.0

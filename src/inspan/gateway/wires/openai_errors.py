@@ -2,7 +2,7 @@
 
 import msgspec
 
-from inspan.gateway.wire import Json, inner, word
+from inspan.gateway.wires.wire import Json, inner, word
 
 _KINDS: dict[int, tuple[str, str | None]] = {
     400: ("invalid_request_error", None),

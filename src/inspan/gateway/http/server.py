@@ -5,9 +5,9 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from inspan.gateway.bodies import Body, body_of_request
-from inspan.gateway.heads import NotHttp, RequestHead, split_request
-from inspan.gateway.http_reply import REASONS, ClientHungUp, HttpReply
+from inspan.gateway.http.bodies import Body, body_of_request
+from inspan.gateway.http.heads import NotHttp, RequestHead, split_request
+from inspan.gateway.http.reply import REASONS, ClientHungUp, HttpReply
 
 __all__ = ["BODY_LIMIT_BYTES", "ClientHungUp", "HttpReply", "HttpRequest", "HttpServer"]
 

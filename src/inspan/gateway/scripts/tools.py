@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import msgspec
 
-from inspan.gateway.patches import add_file, update_file
-from inspan.gateway.scenario import Edit, Use, Write
+from inspan.gateway.scripts.patches import add_file, update_file
+from inspan.gateway.scripts.scenario import Edit, Use, Write
 from inspan.gateway.upstream import Tool, ToolKind
-from inspan.gateway.wire import ToolUse
+from inspan.gateway.wires.wire import ToolUse
 
 Step = str | Write | Edit | Use
 """A shell command, a file to write, an edit, or a tool by its name."""

@@ -3,7 +3,7 @@
 import re
 from typing import Protocol
 
-from inspan.gateway.heads import AnswerHead, NotHttp, RequestHead, content_length, words
+from inspan.gateway.http.heads import AnswerHead, NotHttp, RequestHead, content_length, words
 
 _LINE_LIMIT_BYTES = 16 * 1024
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\x00-\x08\x0a-\x1f\x7f]*)?\r?")

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from inspan.gateway.bodies import Body, body_of_answer
-from inspan.gateway.heads import AnswerHead, NotHttp, split_answer
+from inspan.gateway.http.bodies import Body, body_of_answer
+from inspan.gateway.http.heads import AnswerHead, NotHttp, split_answer
 
 BUFFER_BYTES = 64 * 1024
 _SLICE_BYTES = 256 * 1024

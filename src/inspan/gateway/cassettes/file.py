@@ -9,8 +9,8 @@ from io import FileIO
 import msgspec
 
 from inspan.errors import BadInput
-from inspan.gateway.cassette import VERSION, Cassette, Exchange, Last
-from inspan.gateway.cassette_lines import FIELD, RECORD, read_lines
+from inspan.gateway.cassettes.cassette import VERSION, Cassette, Exchange, Last
+from inspan.gateway.cassettes.lines import FIELD, RECORD, read_lines
 
 LIMIT_BYTES = 512 * 1024 * 1024
 

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Iterable
 
 from inspan.errors import BadInput
-from inspan.gateway.connection import Connection, Cut
+from inspan.gateway.http.connection import Connection, Cut
 
 _SHUTDOWN_TIMEOUT_S = 1.0
 

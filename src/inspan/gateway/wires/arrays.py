@@ -4,7 +4,7 @@ import re
 from urllib.parse import parse_qs
 
 from inspan.gateway.upstream import Request
-from inspan.gateway.wire import Stream
+from inspan.gateway.wires.wire import Stream
 
 _KEPT_BYTES = 16 * 1024 * 1024
 _OUTSIDE = re.compile(rb'["\[\]{}]')

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Protocol
 
-from inspan.gateway.heads import RequestHead, content_length
+from inspan.gateway.http.heads import RequestHead, content_length
 
 REASONS = {200: "OK", 400: "Bad Request", 413: "Content Too Large"}
 _HEADERS = re.compile(r"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+: [^\x00-\x08\x0a-\x1f\x7f]*\r\n)*")

@@ -5,7 +5,7 @@ import re
 import msgspec
 
 from inspan.gateway.upstream import Ask, Purpose, Tool
-from inspan.gateway.wire import (
+from inspan.gateway.wires.wire import (
     Answer,
     Json,
     Reading,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from inspan.gateway.cassette import Piece
+from inspan.gateway.cassettes.cassette import Piece
 
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _USUAL_START = re.compile(rb"(?:event: (?P<name>[^\r\n]*)\n)?data: ")

@@ -4,10 +4,10 @@ from base64 import b32encode
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from inspan.gateway.cassette import Asked, Part
-from inspan.gateway.newest import newest_of
-from inspan.gateway.places import Places
-from inspan.gateway.rules import normalised
+from inspan.gateway.cassettes.cassette import Asked, Part
+from inspan.gateway.cassettes.newest import newest_of
+from inspan.gateway.cassettes.places import Places
+from inspan.gateway.cassettes.rules import normalised
 from inspan.gateway.upstream import Request
 
 Key = tuple[str, str, str, bool, tuple[Part, ...]]

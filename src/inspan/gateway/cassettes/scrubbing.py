@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from inspan.gateway.carried import Carried
-from inspan.gateway.cassette import Piece
-from inspan.gateway.places import Places
-from inspan.gateway.wire import Json, inner
+from inspan.gateway.cassettes.carried import Carried
+from inspan.gateway.cassettes.cassette import Piece
+from inspan.gateway.cassettes.places import Places
+from inspan.gateway.wires.wire import Json, inner
 
 Redact = Callable[[str], str]
 _Path = tuple[str | int, ...]

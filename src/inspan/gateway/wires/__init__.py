@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from inspan.gateway.chat import ChatWire
-from inspan.gateway.gemini import GeminiWire
-from inspan.gateway.messages import MessagesWire
-from inspan.gateway.responses import ResponsesWire
 from inspan.gateway.upstream import Purpose
-from inspan.gateway.wire import Wire
+from inspan.gateway.wires.chat import ChatWire
+from inspan.gateway.wires.gemini import GeminiWire
+from inspan.gateway.wires.messages import MessagesWire
+from inspan.gateway.wires.responses import ResponsesWire
+from inspan.gateway.wires.wire import Wire
 
 WIRES: tuple[Wire, ...] = (MessagesWire(), ResponsesWire(), ChatWire(), GeminiWire())
 BY_NAME = {wire.name: wire for wire in WIRES}

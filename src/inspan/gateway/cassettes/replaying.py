@@ -3,13 +3,13 @@
 import os
 from collections.abc import Callable, Iterable, Mapping
 
-from inspan.gateway.carried import Carried
-from inspan.gateway.cassette import Asked, Exchange, Piece
-from inspan.gateway.cassette_file import load_cassette
-from inspan.gateway.matching import Key, Matching, difference, key_of, shown
-from inspan.gateway.pieces import bytes_of
-from inspan.gateway.places import Places
-from inspan.gateway.scrubbing import filled
+from inspan.gateway.cassettes.carried import Carried
+from inspan.gateway.cassettes.cassette import Asked, Exchange, Piece
+from inspan.gateway.cassettes.file import load_cassette
+from inspan.gateway.cassettes.matching import Key, Matching, difference, key_of, shown
+from inspan.gateway.cassettes.pieces import bytes_of
+from inspan.gateway.cassettes.places import Places
+from inspan.gateway.cassettes.scrubbing import filled
 from inspan.gateway.upstream import Reply, Request
 from inspan.gateway.wires import BY_NAME
 

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from inspan.gateway.openai_errors import error_body, error_message
 from inspan.gateway.upstream import Ask, Purpose, Tool
-from inspan.gateway.wire import (
+from inspan.gateway.wires.openai_errors import error_body, error_message
+from inspan.gateway.wires.wire import (
     Answer,
     Json,
     Reading,

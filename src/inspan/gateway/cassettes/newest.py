@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from inspan.gateway.cassette import Part, PartKind
-from inspan.gateway.wire import Json, inner, objects, word
+from inspan.gateway.cassettes.cassette import Part, PartKind
+from inspan.gateway.wires.wire import Json, inner, objects, word
 
 _OF_THE_MODEL = ("assistant", "model")
 _OF_THE_HARNESS = ("system", "developer")
