@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from inspan.engine import price_list
+from inspan.engine.money import price_list
 from inspan.engine.money.price_list import ask_list, ask_list_meanwhile, list_version
 from inspan.engine.money.pricing import Pricing, Table
 from inspan.folds.prices import Card, Price, cost

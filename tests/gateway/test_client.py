@@ -291,6 +291,21 @@ def test_a_request_that_meets_a_closing_connection_is_sent_once_more(ending: Cal
     assert [asked.body for asked in provider.asked] == [b"precious"] * 3
 
 
+def test_a_request_that_a_kept_connection_swallowed_after_a_while_is_not_sent_again() -> None:
+    async def work() -> None:
+        client = client_for(provider.url, stale_s=0.0)
+        await closing(client, _both(client))
+
+    async def _both(client: Client) -> None:
+        await fetch(client)
+        with pytest.raises(Unreachable, match="before an answer came"):
+            await fetch(client)
+
+    with Provider(says(OK), closes, says(OK)) as provider:
+        run(work())
+    assert len(provider.asked) == 2
+
+
 def test_a_request_that_a_fresh_connection_swallowed_is_not_sent_again() -> None:
     with Provider(closes) as provider:
         told = why_unreachable(provider.url)

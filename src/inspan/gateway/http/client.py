@@ -12,6 +12,8 @@ from inspan.gateway.http.routes import Origin, proxy_for
 MOST_CONNECTIONS = 256
 _IDLE_LIMIT_S = 55.0
 _CLOSE_TIMEOUT_S = 1.0
+# A kept connection that was closed meanwhile is told so within the time that a request takes to get there.
+STALE_S = 2.0
 
 __all__ = ["Client", "Cut", "Exchange", "Unreachable"]
 
@@ -27,6 +29,7 @@ class Client:
         ca_files: Iterable[str] = (),
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
         most_connections: int = MOST_CONNECTIONS,
+        stale_s: float = STALE_S,
     ) -> None:
         proxy = proxy_for(origin, proxies or {})
         self._connector = Connector(origin, proxy=proxy, ca_files=ca_files, timeout_s=connect_timeout_s)
@@ -35,6 +38,7 @@ class Client:
         self._room = asyncio.Semaphore(most_connections)
         self._prefix, self._extra = _absolute_form(self._connector)
         self._is_closed = False
+        self.stale_s = stale_s
 
     async def send(self, method: str, target: str, *, headers: Mapping[str, str], body: bytes = b"") -> "Exchange":
         """Sends a request, with `host` and `content-length` added; raises `Unreachable`. Close what it gives."""
@@ -114,15 +118,18 @@ class Exchange:
         self._connection: Connection | None = None
         self._is_reused = False
         self._is_closed = False
+        self._asked_at = 0.0
 
     async def begin(self, *, fresh: bool = False) -> None:
         self._connection, self._is_reused = await self._client.take(fresh=fresh)
+        self._asked_at = asyncio.get_running_loop().time()
         self._connection.ask(self._head, self._body, method=self._method)
 
     async def head(self) -> AnswerHead:
         """The head of the answer; raises `Unreachable` when none comes. Safe to cancel.
 
-        A kept connection may have been closed while the request was on its way to it: it is sent once more, then.
+        A kept connection may have been closed while the request was on its way to it: it is sent once more, then. One
+        that is closed later may have been asked already, and asking again would be paid for twice.
         """
         assert self._connection is not None
         try:
@@ -130,7 +137,7 @@ class Exchange:
         except Cut as error:
             if self._connection.has_answered:
                 raise self._client.unreachable(str(error)) from error
-            if not self._is_reused:
+            if not self._is_reused or asyncio.get_running_loop().time() - self._asked_at > self._client.stale_s:
                 raise self._client.unreachable(f"{error} before an answer came") from error
             self._connection.abort()
         await self.begin(fresh=True)
