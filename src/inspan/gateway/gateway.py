@@ -120,7 +120,11 @@ class Gateway:
     async def _asked(self, request: Request, reply: MeteredReply) -> Refusal | None:
         """The first refusal of a control."""
         for control in self._controls:
-            refusal = await control.admit(request, reply.number)
+            try:
+                refusal = await control.admit(request, reply.number)
+            except Exception as error:  # A limit that cannot be looked at is not passed by.
+                message = "The gateway could not answer."
+                refusal = Refusal(status=500, message=message, problem=f"gateway broke: {error!r}")
             if refusal:
                 return refusal
             reply.admitted_by.append(control)
