@@ -100,7 +100,9 @@ def test_a_limit_of_turns_that_is_not_reached_changes_nothing(house: House, styl
 
 
 def test_without_a_gateway_a_limit_that_the_agent_does_not_keep_is_refused(house: House) -> None:
-    done = house.inspan("run", "do it", "-a", "codex", "--max-turns", "2", env={"CODEX_API_KEY": "sk-0123456789"})
+    done = house.inspan(
+        "run", "do it", "-a", "codex", "--max-turns", "2", "--direct", env={"CODEX_API_KEY": "sk-0123456789"}
+    )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "inspan: max_turns 2: Codex has no way to do this.\n"

@@ -53,10 +53,6 @@ class Front:
     def close(self) -> None:
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(WAIT_S)
 
-    def warm(self) -> None:
-        assert self._upstream is not None
-        asyncio.run_coroutine_threadsafe(self._upstream.warm(), self._loop).result(WAIT_S)
-
     def next_call(self) -> ModelCall:
         return self._calls.get(timeout=WAIT_S)
 

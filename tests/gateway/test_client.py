@@ -245,18 +245,6 @@ def test_a_connection_is_used_again() -> None:
     assert (provider.connections, len(provider.asked)) == (1, 5)
 
 
-@pytest.mark.parametrize("ending", [None, closes, resets], ids=["stays", "closes", "resets"])
-def test_a_connection_that_was_opened_ahead_is_the_first_to_be_used(ending: Callable[[Line], None] | None) -> None:
-    async def work() -> bytes:
-        client = client_for(provider.url)
-        await client.warm()
-        return (await closing(client, fetch(client)))[1]
-
-    with Provider(*([ending] if ending else []), says(OK)) as provider:
-        assert run(work()) == b"ok"
-    assert provider.connections == (2 if ending else 1)
-
-
 def test_a_connection_that_was_closed_meanwhile_is_not_used_again() -> None:
     async def work() -> None:
         client = client_for(provider.url)
@@ -584,7 +572,6 @@ def test_a_proxy_tunnels_tls(tmp_path: Path) -> None:
         return await closing(client, several(client))
 
     async def several(client: Client) -> list[bytes]:
-        await client.warm()
         return [(await fetch(client))[1] for _ in range(2)]
 
     with Provider(says(OK), tls=vouched.context) as provider, Provider(tunnel) as proxy:

@@ -214,21 +214,6 @@ def test_connections_to_the_provider_are_kept() -> None:
     assert (provider.connections, len(provider.asked)) == (1, 3)
 
 
-def test_a_connection_is_there_before_the_first_call() -> None:
-    with Provider(says(ANSWER)) as provider, Front(provider.url) as front:
-        front.warm()
-        while not provider.connections:
-            time.sleep(0.01)
-        front.ask()
-    assert provider.connections == 1
-
-
-def test_nothing_is_said_of_a_provider_that_is_down_before_it_is_asked() -> None:
-    with nobody() as url, Front(url) as front:
-        front.warm()
-        assert front.ask().status == 502
-
-
 def test_a_provider_that_takes_its_time_is_waited_for() -> None:
     slow = then(waits(0.2), says(STREAM_HEAD + chunk(START)), waits(0.2), says(chunk(DELTA + STOP) + chunk(b"")))
     with Provider(slow) as provider, Front(provider.url) as front:

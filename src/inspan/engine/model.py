@@ -57,7 +57,6 @@ class ModelEndpoint:
         self._answering: Answering | None = None
         self._money: Money | None = None
         self._telling: set[asyncio.Task[None]] = set()
-        self._warming: asyncio.Task[None] | None = None
         self._opened_at = time.monotonic()
         self.last_call: ModelCallEnded | None = None
 
@@ -94,16 +93,12 @@ class ModelEndpoint:
             passes_other=self._plan.route.reaches_provider and not self._plan.route.key,
         )
         await self._gateway.open(self._listener)
-        if self._plan.route.needs_tls:
-            self._warming = asyncio.get_running_loop().create_task(self._answering.warm())
 
     async def close(self) -> None:
         if self._gateway:
             await self._gateway.close()
         elif self._listener:
             self._listener.close()
-        if self._warming:
-            self._warming.cancel()
         if self._answering:
             await self._answering.close()
             if self._answering.problem:

@@ -37,11 +37,6 @@ class Answering:
         """A sentence when the cassette could not be written to its end."""
         return self._record.problem if self._record else ""
 
-    async def warm(self) -> None:
-        """Opens a connection ahead of the first call: certificates and a handshake take their time."""
-        if self._live:
-            await self._live.warm()
-
     async def close(self) -> None:
         """Idempotent; a cassette gets its last line."""
         if self._record:

@@ -56,11 +56,6 @@ class LiveUpstream:
                 await self._drain(passage)
                 raise
 
-    async def warm(self) -> None:
-        """Opens a connection while the agent starts, for its first call. What fails is told to that call alone."""
-        with contextlib.suppress(Unreachable):
-            await self._client.warm()
-
     async def close(self) -> None:
         """Drops every connection; bounded and idempotent."""
         await self._client.close()

@@ -59,11 +59,6 @@ class Client:
             raise
         return exchange
 
-    async def warm(self) -> None:
-        """Opens a connection ahead of the first request; raises `Unreachable`."""
-        connection, _ = await self.take(fresh=True)
-        self._keep(connection)
-
     async def close(self) -> None:
         """Drops every connection, also those that are in use; bounded and idempotent."""
         self._is_closed = True
