@@ -4,6 +4,7 @@ import json
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tests.cli.refusal import Refusal, told
@@ -49,6 +50,14 @@ class Turn:
         return self.ended["outcome"], self.ended["reason"]
 
 
+def is_kept(house: House) -> bool:
+    """Whether an agent has written down that it holds on: a tool starts before the agent's own file says so."""
+    home = Path(house.env["HOME"])
+    folders = [*house.state.glob("sessions/*/config"), home / ".claude", home / ".codex"]
+    files = [path for folder in folders for path in folder.rglob("*.jsonl")]
+    return any(b"touch started" in path.read_bytes() for path in files)
+
+
 class Conversation:
     """Talks to one agent in one house; every turn is an `inspan run` of its own."""
 
@@ -92,6 +101,7 @@ class Conversation:
         """Starts a turn whose tool waits for `let_go`; gives the run's id once the tool is at it."""
         run_id = self.detach(prompt, *more, scenario=f"[[call]]\n{HOLD_ON}\n{then or scene(f're:{prompt}')}")
         until((self.house.work / "started").exists, "tool")
+        until(lambda: is_kept(self.house), "transcript")
         return run_id
 
     def let_go(self, run_id: str) -> None:

@@ -9,7 +9,7 @@ from inspan.protocol.usage import Usage
 from tests.gateway.stage import Stage
 from tests.house import House, end, until
 
-from .conversation import HOLD_ON, STALLS, Conversation
+from .conversation import HOLD_ON, STALLS, Conversation, is_kept
 from .styles import CLAUDE, Style, each_agent
 from .test_direct import settings
 
@@ -58,6 +58,7 @@ class Direct:
         """The id of a run whose tool is at work and waits."""
         run_id = self.detach(*more)
         until((self._house.work / "started").exists, "tool")
+        until(lambda: is_kept(self._house), "transcript")
         (self._house.work / "started").unlink()
         return run_id
 

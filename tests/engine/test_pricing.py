@@ -241,7 +241,7 @@ def test_askers_at_the_same_time_share_one_answer(tmp_path: Path, monkeypatch: p
         asks.append(arguments)
         return await ask(*arguments, **more)  # pyright: ignore[reportArgumentType]  as it was called
 
-    monkeypatch.setattr("inspan.engine.pricing.ask_list_meanwhile", counted)
+    monkeypatch.setattr("inspan.engine.money.pricing.ask_list_meanwhile", counted)
 
     async def many() -> list[Card | None]:
         asked = pricing(tmp_path)
