@@ -10,7 +10,7 @@ from inspan.engine.money.estimates import LARGEST_ANSWER, Estimator
 from inspan.gateway.upstream import Request
 from inspan.protocol.usage import Usage
 
-from .spenders import MODEL, request
+from .spenders import request
 
 _BEGINNINGS = {
     "png": b"\x89PNG\r\n\x1a\n",
@@ -67,21 +67,20 @@ def test_what_only_looks_like_a_picture_counts_as_text(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "configured", "known", "output"),
+    ("asked", "configured", "output"),
     [
-        (None, None, None, LARGEST_ANSWER),
-        (None, None, 8192, 8192),
-        (None, 4000, 8192, 4000),
-        (500, None, 8192, 500),
-        (500, 4000, None, 500),
-        (64_000, 4000, 8192, 4000),
+        (None, None, LARGEST_ANSWER),
+        (None, 4000, 4000),
+        (500, None, 500),
+        (500, 4000, 500),
+        (64_000, None, 64_000),
+        (64_000, 4000, 4000),
     ],
 )
-def test_an_answer_is_as_large_as_the_request_the_user_or_the_model_allows(
-    asked: int | None, configured: int | None, known: int | None, output: int
+def test_an_answer_is_as_large_as_the_request_or_the_user_allows(
+    asked: int | None, configured: int | None, output: int
 ) -> None:
-    estimator = Estimator(largest_answer=configured, model_maximum=lambda model: known if model == MODEL else None)
-    assert estimator.of(request(max_output=asked)).output == output
+    assert Estimator(largest_answer=configured).of(request(max_output=asked)).output == output
 
 
 def test_what_calls_took_is_learnt_with_a_margin_and_the_largest_of_the_last_counts() -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from inspan.gateway.upstream import Request
@@ -41,14 +41,11 @@ class Estimator:
     """Guesses by the size of a request, at first, then by what this run's calls really took.
 
     `largest_answer` bounds what is set aside for an answer, also where a request allows more. Without it, it is the
-    request's own maximum, the model's, or 32,000 tokens.
+    request's own maximum, or 32,000 tokens: no price list tells what a model can answer at most.
     """
 
-    def __init__(
-        self, *, largest_answer: int | None = None, model_maximum: Callable[[str], int | None] = lambda model: None
-    ) -> None:
+    def __init__(self, *, largest_answer: int | None = None) -> None:
         self._largest_answer = largest_answer
-        self._model_maximum = model_maximum
         self._seen: deque[float] = deque(maxlen=_CALLS_REMEMBERED)
 
     def of(self, request: Request) -> Estimate:
@@ -75,8 +72,7 @@ class Estimator:
 
     def _output(self, request: Request) -> int:
         asked = request.ask.max_output if request.ask else None
-        model = request.ask.model if request.ask else ""
-        most = asked or self._largest_answer or self._model_maximum(model) or LARGEST_ANSWER
+        most = asked or self._largest_answer or LARGEST_ANSWER
         return min(most, self._largest_answer or most)
 
 
