@@ -40,7 +40,8 @@ def skip(name: str) -> None:
 @pytest.fixture(scope="session")
 def binaries() -> dict[str, str]:
     """The real programs of both vendors, as their wheels carry them; a missing one is an error, never a skip."""
-    found = {driver.program_variable: carried(driver.install.program) for driver in drivers() if not driver.built_in}
+    wheels = [driver for driver in drivers() if driver.install.package and driver.install.source == "wheel"]
+    found = {driver.program_variable: carried(driver.install.program) for driver in wheels}
     missing = [name for name, path in found.items() if not path]
     assert not missing, f"not installed: {missing}; run `make test`"
     return found

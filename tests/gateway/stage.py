@@ -149,10 +149,10 @@ PATHS = {
     "messages": "/prefix/v1/messages?beta=true",
     "responses": "/v1/responses",
     "chat": "/v1/chat/completions",
-    "gemini": "/v1beta/models/some-model:streamGenerateContent?alt=sse",
+    "generate": "/v1beta/models/some-model:streamGenerateContent?alt=sse",
 }
 WIRES = tuple(PATHS)
-INVALID_REQUEST = dict.fromkeys(WIRES, "invalid_request_error") | {"gemini": "INVALID_ARGUMENT"}
+INVALID_REQUEST = dict.fromkeys(WIRES, "invalid_request_error") | {"generate": "INVALID_ARGUMENT"}
 
 
 def path_of(wire: str, *, stream: bool) -> str:
@@ -162,11 +162,11 @@ def path_of(wire: str, *, stream: bool) -> str:
 
 def error_kind(wire: str, body: Json) -> str:
     """What an error is called on a wire."""
-    return body["error"]["status" if wire == "gemini" else "type"]
+    return body["error"]["status" if wire == "generate" else "type"]
 
 
 def ask_body(wire: str, text: str, *, stream: bool, tools: tuple[Json, ...] = ()) -> Json:
-    if wire == "gemini":
+    if wire == "generate":
         said = [{"role": "user", "parts": [{"text": text}]}]
         return {"contents": said, "tools": [{"functionDeclarations": [declared(wire, tool) for tool in tools]}]}
     said = [{"role": "user", "content": text}]
@@ -186,7 +186,7 @@ def declared(wire: str, tool: Json) -> Json:
         return {"name": tool["name"], "input_schema": schema}
     if wire == "responses":
         return {"type": kind, "name": tool["name"], "parameters": schema}
-    if wire == "gemini":
+    if wire == "generate":
         return {"name": tool["name"], "parametersJsonSchema": schema}
     return {"type": kind, kind: {"name": tool["name"], "parameters": schema}}
 
@@ -197,7 +197,7 @@ def said_in_events(wire: str, events: list[Json]) -> list[str]:
         return [event["delta"]["text"] for event in events if event.get("delta", {}).get("type") == "text_delta"]
     if wire == "responses":
         return [event["delta"] for event in events if event["type"] == "response.output_text.delta"]
-    if wire == "gemini":
+    if wire == "generate":
         return [text for event in events for text in _said_in_parts(event)]
     deltas = [choice["delta"].get("content") for event in events for choice in event["choices"]]
     return [delta for delta in deltas if delta]
@@ -209,7 +209,7 @@ def said_in_body(wire: str, body: Json) -> str:
     if wire == "responses":
         messages = [item for item in body["output"] if item["type"] == "message"]
         return "".join(part["text"] for item in messages for part in item["content"])
-    if wire == "gemini":
+    if wire == "generate":
         return "".join(_said_in_parts(body))
     return body["choices"][0]["message"]["content"]
 
@@ -222,7 +222,7 @@ def tool_in_body(wire: str, body: Json) -> tuple[str, Json]:
     if wire == "responses":
         (use,) = [item for item in body["output"] if item["type"] == "function_call"]
         return use["name"], json.loads(use["arguments"])
-    if wire == "gemini":
+    if wire == "generate":
         (use,) = [part["functionCall"] for part in _parts(body) if "functionCall" in part]
         return use["name"], use["args"]
     (use,) = body["choices"][0]["message"]["tool_calls"]

@@ -120,7 +120,7 @@ def test_a_file_that_breaks_off_within_a_line_is_one_that_was_not_finished(tmp_p
         (2, STARTED, "a call has to begin here: a line with `call`, or the last one with `calls`"),
         (2, "not JSON", "JSON is malformed: invalid character (byte 4)"),
         (2, '{"x":1}', "it has to hold one of `end`, `call`, `status`, `calls`, `data`, `body`, `text`, `base64`"),
-        (2, ASKED.replace('"chat"', '"fax"'), "field `wire`: 'fax' is none of messages, responses, chat, gemini"),
+        (2, ASKED.replace('"chat"', '"fax"'), "field `wire`: 'fax' is none of messages, responses, chat, generate"),
         (2, ASKED.replace('"purpose":"call"', '"purpose":"play"'), "field `purpose`: Invalid enum value 'play'"),
         (2, ASKED.replace('"call":1', '"call":0'), "field `call`: Expected `int` >= 1"),
         (2, ASKED.replace('"text":"hi"', '"text":1'), "field `asks.text`: Expected `str`, got `int`"),

@@ -28,7 +28,7 @@ ANSWER = Answer(
     tools=(ToolUse(name="look", arguments={"at": "me"}),),
     usage=Usage(input=1, output=2),
 )
-FORMS = [f"{wire} {form}" for wire in WIRES for form in ("stream", "body")] + ["gemini array"]
+FORMS = [f"{wire} {form}" for wire in WIRES for form in ("stream", "body")] + ["generate array"]
 REQUEST = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"
 PARTED = ["as written", "at once", "byte by byte"]
 on_every_form = pytest.mark.parametrize("form", FORMS)
@@ -164,7 +164,7 @@ def test_a_stream_is_cut_in_its_second_event(form: str) -> None:
 
 def test_a_body_of_many_lines_is_cut_in_its_middle_all_the_same() -> None:
     body = b'{\n  "a": 1,\n  "b": 2,\n  "c": 3\n}\n'
-    provider = Provider("call 1: cut", "gemini body", (body,))
+    provider = Provider("call 1: cut", "generate body", (body,))
     with serving(provider.handle) as port, pytest.raises(http.client.IncompleteRead) as broken:
         asked(port)
     assert broken.value.partial == body[: (len(body) + 1) // 2]

@@ -186,7 +186,7 @@ def test_results_are_compared_in_the_order_of_their_calls(body: Any) -> None:
     assert asked.answers_to == ("t1", "t2")
 
 
-@pytest.mark.parametrize("body", [GEMINI, {"request": GEMINI}], ids=["gemini", "gemini-with-a-login"])
+@pytest.mark.parametrize("body", [GEMINI, {"request": GEMINI}], ids=["generate", "gemini-with-a-login"])
 def test_results_that_are_objects_are_compared_as_json(body: Any) -> None:
     assert [part.text for part in asks(body).asks] == ['{"output":"one"}', '{"output":"two"}', "and this"]
 

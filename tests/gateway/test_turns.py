@@ -9,7 +9,7 @@ STOPS = {
     "messages": (402, "billing_error"),
     "responses": (400, "invalid_request_error"),
     "chat": (402, "insufficient_quota"),
-    "gemini": (402, "FAILED_PRECONDITION"),
+    "generate": (402, "FAILED_PRECONDITION"),
 }
 
 ALWAYS = '[[call]]\nsay = "a"\nrepeat = "always"\n'
@@ -23,7 +23,7 @@ def test_calls_past_the_limit_are_refused_for_good_and_told_of_once(wire: str) -
         calls = [stage.next_call() for _ in range(4)]
     assert [answer.status for answer in answers] == [200, 200, status, status]
     error = answers[2].json["error"]
-    assert error["status" if wire == "gemini" else "type"] == kind
+    assert error["status" if wire == "generate" else "type"] == kind
     assert stage.excesses == 1
     assert [(call.status, call.problem) for call in calls] == [
         (200, ""),

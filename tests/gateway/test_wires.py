@@ -12,7 +12,7 @@ THINK_AND_SAY = '[[call]]\nthink = "hm"\nsay = ["one ", "two"]\n'
 USAGE = "usage = {input = 11, output = 5, cache_read = 3, cache_write = 2, reasoning = 1}\n"
 WHOLE = Usage(input=11, output=5, cache_read=3, cache_write=2, reasoning=1)
 # This one has no number for what a cache has taken in: it is part of the input.
-METERED = dict.fromkeys(WIRES, WHOLE) | {"gemini": Usage(input=13, output=5, cache_read=3, reasoning=1)}
+METERED = dict.fromkeys(WIRES, WHOLE) | {"generate": Usage(input=13, output=5, cache_read=3, reasoning=1)}
 SHELL = {"name": "Bash", "fields": ("command", "description")}
 
 
@@ -119,7 +119,7 @@ def test_a_custom_tool_inside_a_namespace_of_the_input_is_found() -> None:
             ],
         ),
         (
-            "gemini",
+            "generate",
             [
                 {"role": "user", "parts": [{"text": "old"}]},
                 {"role": "model", "parts": [{"functionCall": {"name": "x"}}]},
@@ -136,6 +136,6 @@ def test_only_the_newest_part_of_a_request_is_searched(
     wire: str, messages: list[object], expected: str, status: int
 ) -> None:
     body = ask_body(wire, "", stream=False)
-    body[{"responses": "input", "gemini": "contents"}.get(wire, "messages")] = messages
+    body[{"responses": "input", "generate": "contents"}.get(wire, "messages")] = messages
     with Stage(f'[[call]]\nexpect = "{expected}"\nsay = "ok"\n') as stage:
         assert stage.send("POST", PATHS[wire], body=body).status == status

@@ -39,6 +39,7 @@ class SharedOptions(TypedDict, total=False):
     project: str
     task: str
     profile: Profile
+    channel: str
     login: bool
     key_from: str
     sandbox: str

@@ -1,17 +1,24 @@
 """A dialect translates between an agent's frames and our events and commands. It does no I/O and never awaits."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from inspan.protocol.commands import Command
 from inspan.protocol.events import Event
 
+from .work import Work, Worked
+
 
 class Said(NamedTuple):
-    """What one step of a dialect gives: events to go up, frames to go down."""
+    """What one step of a dialect gives: events to go up, frames to go down, whole with their line's end.
+
+    `work` is what the agent wants done with files; `done` says that nothing more will be said to it, so that it leaves.
+    """
 
     events: Sequence[Event] = ()
     frames: Sequence[bytes] = ()
+    work: Sequence[Work] = ()
+    done: bool = False
 
 
 NOTHING = Said()
@@ -34,4 +41,21 @@ class Dialect(Protocol):
 
     def send(self, command: Command) -> Said:
         """Puts a command into the agent's words; gives nothing back where the agent has no word for it."""
+        ...
+
+
+@runtime_checkable
+class Conversation(Dialect, Protocol):
+    """A dialect of an agent that listens as it works: its stdin stays open, and it is answered."""
+
+    def begin(self, opening: bytes) -> Said:
+        """In place of `open`: the first words, and with them the `stdin` of the channel's launch, to be said in time."""
+        ...
+
+    def worked(self, done: Worked) -> Said:
+        """What came of a piece of work; tells it to the agent."""
+        ...
+
+    def close(self) -> Said:
+        """The agent has closed its output: what was held back until now."""
         ...

@@ -1,18 +1,19 @@
 """A driver is a value: the data and the two functions by which inspan knows one agent."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
+from inspan.protocol.events import Event
 from inspan.protocol.outcome import FailureKind
 from inspan.protocol.task import Mode, Task
 from inspan.protocol.usage import Told
 
 from .dialect import Dialect
 
-Wire = Literal["messages", "responses", "chat", "gemini"]
+Wire = Literal["messages", "responses", "chat", "generate"]
 # The program (or inspan) makes it so; the agent is only told to; there is no such thing.
 Support = Literal["yes", "asked", "no"]
 # The tools of the driver contract: callers add to them and cannot take the limits away.
@@ -52,7 +53,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     `config` is the session's own config folder, empty in the profile `user`; `scratch` is the folder of this run that
     the agent may read; `has_key` says that an API key stands in the first of its variables for one; `session_id` is the
-    id that a new session is to get; `resume` the agent's id of the session to go on with.
+    id that a new session is to get; `resume` the agent's id of the session to go on with. `way` is the provider chosen
+    among the driver's ways, and `wire` the language of its calls. `cache` is shared by all runs of the agent.
     """
 
     program: str
@@ -65,6 +67,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str = ""
     resume: str = ""
     attachments: tuple[Attachment, ...] = ()
+    way: str = ""
+    wire: Wire = "chat"
+    cache: str = ""
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,20 +81,66 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     stdin: bytes = b""
 
 
-class Channel(msgspec.Struct, frozen=True, kw_only=True):
-    """One way into an agent."""
+class Install(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the program can be had: a package in one version, and the program's path in what was installed.
 
-    kind: Literal["stream"]
+    With `node`, the least version of Node that it needs, the program is a script that inspan's own Node runs. Without
+    `dependencies` the package carries all that it needs. `{platform}` stands for the machine's, as `linux-x64`.
+    `release` is the package's version where it is another than the program's; `elsewhere` has every version then.
+    """
+
+    source: Literal["wheel", "npm"] = "wheel"
+    package: str = ""
+    version: str = ""
+    program: str = ""
+    release: str = ""
+    node: tuple[int, ...] = ()
+    dependencies: bool = True
+    elsewhere: "Install | None" = None
+
+    @property
+    def requirement(self) -> str:
+        """The package and its version, as its installer takes them."""
+        sign = "==" if self.source == "wheel" else "@"
+        return f"{self.package}{sign}{self.release or self.version}"
+
+
+class Channel(msgspec.Struct, frozen=True, kw_only=True):
+    """One way into an agent. What it says of program, versions and abilities holds in place of the driver's own."""
+
+    name: str = "stream"
+    kind: Literal["stream", "rpc", "http"]
     launch: Callable[[Task, Place], Launch]
     dialect: Callable[[Task, Told], Dialect]
+    program: str | None = None
+    install: Install | None = None
+    version_words: re.Pattern[str] | None = None
+    oldest: tuple[int, ...] | None = None
+    capabilities: "Capabilities | None" = None
+    cannot: Mapping[str, str] | None = None
 
 
-class Install(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the program can be had: a pinned requirement, and the program's path below site-packages."""
+class Way(msgspec.Struct, frozen=True, kw_only=True):
+    """A provider that an agent can be pointed at; `name` stands before a model's name, as in `name/model`."""
 
-    requirement: str
-    program: str
-    version: str
+    name: str
+    wire: Wire
+    provider: str
+    base_url: str
+    credentials: tuple[str, ...]
+    base_url_variables: tuple[str, ...] = ()
+    key_aliases: tuple[str, ...] = ()
+
+
+class Transcript(msgspec.Struct, frozen=True, kw_only=True):
+    """How a saved session is read back: `read` gives the events that its runs told live, but for the kinds it `lacks`.
+
+    With a `command`, the agent's program prints the session of an id; else it lies in a file.
+    """
+
+    read: Callable[[bytes], Sequence[Event]]
+    command: Callable[[str], tuple[str, ...]] | None = None
+    lacks: tuple[str, ...] = ()
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +164,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What this agent really does and reports; shown by `inspan agents`.
 
     `grants` are the beginnings of tool names that can be allowed on top of `review` and `complete` where single tools
-    cannot be listed. `notes` explain a field, by its name.
+    cannot be listed. `review_needs_box` says that only a box of inspan's keeps it from writing in `review`. `notes`
+    explain a field, by its name.
     """
 
     presets_session_id: bool = False
@@ -123,6 +175,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     follows_gateway: bool = True
     login_follows_gateway: bool = False
     root_needs_box: bool = False
+    review_needs_box: bool = False
+    exec: Support = "yes"
     review: Support = "no"
     complete: Support = "no"
     allowed_tools: Support = "no"
@@ -147,7 +201,11 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
     """Everything inspan knows about one agent.
 
     `transcripts` is where it keeps a session, a pattern below its config folder with `{session_id}` in it; `told_in`
-    reads the end of one and gives the session's tokens and cost so far.
+    reads the end of one and gives the session's tokens and cost so far, `transcript` the whole.
+
+    Versions below `oldest` cannot work; those from `tested` to the installed one were tried. `models` are names for
+    models that the program does not know itself. `instructions` and `skills` are what it reads in a working folder.
+    `cannot` says why the program cannot do what a scenario of the matrix asks, by the scenario's name.
 
     `base_url` is the address of its provider, which `base_url_variables` replace, and `login_url` the one for a login.
     `provider` is that provider's name in price lists. `switches` are variables, and `settings` places in its settings
@@ -155,6 +213,10 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
     `settings_in` are the modes in which it reads those files.
     `bound_credentials` are keys that go nowhere but to the provider itself. `refusal_status` is the status that makes
     it give up at once, where its wire's usual one does not.
+
+    `ways` are the providers to choose among, each in place of wire, provider, address and keys of the driver itself;
+    `withheld` are the keys of those that were not chosen. `family` marks a driver that stands for many agents,
+    `hosted` one whose program is inspan itself, and `pinned` one of which only the installed version is meant.
     """
 
     name: str
@@ -162,17 +224,20 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
     program: str
     wire: Wire
     channels: tuple[Channel, ...]
-    install: Install
-    version_words: re.Pattern[str]
-    oldest: tuple[int, ...]
-    config_variable: str
-    state_paths: tuple[str, ...]
-    login_paths: tuple[str, ...]
-    credentials: tuple[str, ...]
+    install: Install = Install()
+    version_words: re.Pattern[str] = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+    oldest: tuple[int, ...] = ()
+    tested: tuple[int, ...] = ()
+    config_variable: str = ""
+    state_paths: tuple[str, ...] = ()
+    login_paths: tuple[str, ...] = ()
+    credentials: tuple[str, ...] = ()
     key_aliases: tuple[str, ...] = ()
-    variables: tuple[str, ...]
-    failures: tuple[Failure, ...]
-    login_hint: str
+    ways: tuple[Way, ...] = ()
+    withheld: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    login_hint: str = ""
     provider: str = ""
     base_url: str = ""
     base_url_variables: tuple[str, ...] = ()
@@ -185,6 +250,12 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
     session_ids: re.Pattern[str] = re.compile(r".+")
     transcripts: str = ""
     told_in: Callable[[bytes], Told | None] | None = None
+    transcript: Transcript | None = None
+    models: Mapping[str, str] = {}
+    instructions: str = ""
+    skills: tuple[str, ...] = ()
+    cannot: Mapping[str, str] = {}
+    shares_cache: bool = False
     capabilities: Capabilities = Capabilities()
     litter: tuple[str, ...] = ()
     markers: tuple[str, ...] = ()
@@ -192,8 +263,11 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
     default: bool = False
     demonstrates: bool = False
     built_in: bool = False
+    hosted: bool = False
+    pinned: bool = False
+    family: bool = False
 
     @property
     def program_variable(self) -> str:
         """The variable by which a user names the program: `INSPAN_<NAME>_BIN`."""
-        return f"INSPAN_{self.name.upper()}_BIN"
+        return f"INSPAN_{re.sub(r'[^A-Za-z0-9]', '_', self.name).upper()}_BIN"

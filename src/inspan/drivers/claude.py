@@ -637,9 +637,16 @@ DRIVER = Driver(
     wire="messages",
     channels=(Channel(kind="stream", launch=launch, dialect=ClaudeDialect),),
     install=Install(
-        requirement="claude-agent-sdk==0.2.182",
-        program="claude_agent_sdk/_bundled/claude",
+        package="claude-agent-sdk",
+        release="0.2.182",
         version="2.1.325",
+        program="claude_agent_sdk/_bundled/claude",
+        elsewhere=Install(
+            source="npm",
+            package="@anthropic-ai/claude-code-{platform}",
+            program="node_modules/@anthropic-ai/claude-code-{platform}/claude",
+            dependencies=False,
+        ),
     ),
     version_words=re.compile(r"(\d+)\.(\d+)\.(\d+) \(Claude Code\)"),
     oldest=(2, 1, 212),

@@ -512,7 +512,7 @@ DRIVER = Driver(
     wire="responses",
     channels=(Channel(kind="stream", launch=launch, dialect=CodexDialect),),
     install=Install(
-        requirement="openai-codex-cli-bin==0.163.0",
+        package="openai-codex-cli-bin",
         program="codex_cli_bin/bin/codex",
         version="0.163.0",
     ),

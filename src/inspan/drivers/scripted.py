@@ -4,7 +4,7 @@ import os
 import re
 
 from inspan.contracts.dialect import NOTHING, Said
-from inspan.contracts.driver import Channel, Driver, Install, Launch, Place
+from inspan.contracts.driver import Channel, Driver, Launch, Place
 from inspan.protocol.commands import Command
 from inspan.protocol.task import Task
 from inspan.protocol.usage import Told
@@ -44,15 +44,8 @@ DRIVER = Driver(
     program="python3",
     wire="chat",
     channels=(Channel(kind="stream", launch=launch, dialect=ScriptedDialect),),
-    install=Install(requirement="", program="", version=""),
     version_words=re.compile(r"Python (\d+)\.(\d+)\.(\d+)"),
     oldest=(3, 11, 0),
-    config_variable="",
-    state_paths=(),
-    login_paths=(),
-    credentials=(),
-    variables=(),
-    failures=(),
     login_hint="it needs none",
     built_in=True,
 )

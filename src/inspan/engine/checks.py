@@ -20,6 +20,7 @@ _ARGUMENTS = (
     "model_from",
     "key_from",
     "base_url",
+    "channel",
     "project",
     "task",
     "resume",

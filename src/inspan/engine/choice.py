@@ -15,6 +15,7 @@ from inspan.stores.paths import cache_home
 from . import registry
 from .access import Access, access
 from .attachments import attached
+from .narrowing import by_channel, by_way, way_of
 from .program import Program, carried, locate
 from .route import Route, check_base_url, check_model_from, route
 from .support import check_support
@@ -28,6 +29,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     program: Program
     access: Access
     route: Route
+    way: str = ""
     sandbox: Sandbox
     containment: containment.Containment
     root: bool
@@ -37,22 +39,20 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 def choose(task: Task, env: Mapping[str, str]) -> Choice:
     """Everything that can be known without a run folder; raises `InspanError` with the next step."""
-    driver = registry.driver(task.agent)
+    driver = by_channel(registry.driver(task.agent), task.channel)
+    way_name = way_of(driver, task, env)
+    driver = by_way(driver, way_name)
+    task = msgspec.structs.replace(task, model=driver.models.get(task.model, task.model))
     check_support(task, driver)
     attachments, texts = attached(task, driver) if task.attachments else ((), "")
     root = os.geteuid() == 0
     for other in registry.drivers():
         if other.carries_bwrap and (path := carried(other.carries_bwrap)) and os.access(path, os.X_OK):
             programs.offer_bwrap(path)
-    needs_box = root and driver.capabilities.root_needs_box and task.mode == "exec" and task.allowed_tools is None
-    sandbox = registry.sandbox(task.sandbox or ("bwrap" if needs_box else "none"))
-    if needs_box and not sandbox.boundary:
-        raise BadInput(
-            "sandbox",
-            sandbox.name,
-            f"{driver.title} refuses to run unrestricted as root.",
-            next_step="Leave --sandbox out, use --sandbox bwrap, or run as an ordinary user.",
-        )
+    obstacle, step = _needs_box(task, driver, root=root)
+    sandbox = registry.sandbox(task.sandbox or ("bwrap" if obstacle else "none"))
+    if obstacle and not sandbox.boundary:
+        raise BadInput("sandbox", sandbox.name, obstacle, next_step=step)
     check_base_url(task.base_url)
     check_model_from(task.model_from)
     if driver.built_in and not task.model_from.startswith(("script:", "replay:")):
@@ -71,9 +71,22 @@ def choose(task: Task, env: Mapping[str, str]) -> Choice:
         program=program,
         access=way_in,
         route=route(task, driver, way_in, env),
+        way=way_name,
         sandbox=sandbox,
         containment=way,
         root=root,
         attachments=attachments,
         texts=texts,
     )
+
+
+def _needs_box(task: Task, driver: Driver, *, root: bool) -> tuple[str, str]:
+    """Why this run works only in a box, and what else could be done; empty where it needs none."""
+    capabilities = driver.capabilities
+    if root and capabilities.root_needs_box and task.mode == "exec" and task.allowed_tools is None:
+        step = "Leave --sandbox out, use --sandbox bwrap, or run as an ordinary user."
+        return f"{driver.title} refuses to run unrestricted as root.", step
+    if task.mode == "review" and capabilities.review_needs_box:
+        step = "Leave --sandbox out, or use --sandbox bwrap."
+        return f"{driver.title} itself does not keep a review from writing.", step
+    return "", ""

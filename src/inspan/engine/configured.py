@@ -36,7 +36,7 @@ def configured(task: Task, *, said: Mapping[str, Any] | None = None, env: Mappin
     own, runtime = settings.agent(driver.name), settings.runtime
     task = msgspec.structs.replace(
         task,
-        agent=driver.name,
+        agent=task.agent or driver.name,
         mode=values.get("mode") or runtime.mode or task.mode,
         model=settings.model(driver.name, asked=task.model),
         effort=task.effort or own.effort or runtime.effort,

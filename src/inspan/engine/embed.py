@@ -14,6 +14,7 @@ from inspan.transports.spawn import Spawned, spawn
 
 from . import registry
 from .closing import close_run, fail_to_start
+from .narrowing import narrowed
 from .plan import Plan, Prepared, discard, prepare
 from .session import Session
 from .telling import Listener, Telling
@@ -79,7 +80,7 @@ async def _started(prepared: Prepared, log: RunLog, listeners: tuple[Listener, .
     session = Session(
         plan,
         spawned,
-        driver=registry.driver(plan.agent),
+        driver=narrowed(registry.driver(plan.agent), channel=plan.channel, way=plan.way),
         log=log,
         listener=prepared.listener,
         on_event=listeners or None,

@@ -29,7 +29,7 @@ from inspan.stores.folder import (
     write_json,
     write_text,
 )
-from inspan.stores.paths import private_folder, runtime_home, state_home
+from inspan.stores.paths import cache_home, private_folder, runtime_home, state_home
 
 from . import registry
 from .checks import check
@@ -49,6 +49,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     task: Task
     agent: str
     agent_version: str
+    channel: str
+    way: str
     project: str
     session: str
     session_id: str
@@ -224,6 +226,8 @@ def _plan(
         task=task,
         agent=driver.name,
         agent_version=choice.program.version,
+        channel=driver.channels[0].name,
+        way=choice.way,
         project=ground.project,
         session=taken.record.key,
         session_id=place.session_id or ("" if task.fork else place.resume),
@@ -241,7 +245,7 @@ def _plan(
         secrets=known_secrets(
             env,
             {**added, **_key_of(choice), **task.env},
-            credentials=driver.credentials,
+            credentials=(*driver.credentials, *driver.withheld),
             token=token,
             servers=task.mcp_servers.values(),
         ),
@@ -264,7 +268,14 @@ def _place(
         session_id=_new_session_id() if presets else "",
         resume=taken.resumed,
         attachments=choice.attachments,
+        way=choice.way,
+        wire=choice.driver.wire,
+        cache=_shared_cache(choice.driver, env) if choice.driver.shares_cache else "",
     )
+
+
+def _shared_cache(driver: Driver, env: Mapping[str, str]) -> str:
+    return private_folder(os.path.join(cache_home(env), "agents", driver.program))
 
 
 def _places(ground: _Ground, place: Place, environment: Mapping[str, str], *, cwd: str) -> dict[str, str]:
@@ -329,7 +340,7 @@ def _added(choice: Choice, ground: _Ground, launch: Launch, place: Place, env: M
             added["HOME"] = private_folder(_home_of(place.config))
     if not choice.route.uses_gateway:
         return {**added, **launch.env, **_missing_key(choice, env), **task.env}
-    replaced = (*driver.credentials, *driver.base_url_variables)
+    replaced = (*driver.credentials, *driver.withheld, *driver.base_url_variables)
     return {**added, **launch.env, **{name: value for name, value in task.env.items() if name not in replaced}}
 
 
@@ -340,7 +351,8 @@ def _held(
     if not choice.sandbox.boundary:
         return choice.containment.wrap(argv, Box(cwd=choice.task.cwd, root=choice.root))
     # Beside its config lies the session's record, which decides where its next run works: not for the agent to write.
-    kept = (place.config, _home_of(place.config)) if place.config else _own_state(choice.driver, added)
+    kept = [place.config, _home_of(place.config)] if place.config else list(_own_state(choice.driver, added))
+    kept += [place.cache] if place.cache else []
     box = Box(
         cwd=choice.task.cwd,
         read_only=choice.task.mode != "exec",

@@ -11,12 +11,13 @@ import msgspec
 from inspan import __version__
 from inspan.contracts.driver import Driver
 from inspan.errors import AgentMissing, AgentTooOld, NotAnAgent
-from inspan.protocol.wire import UNREADABLE
 from inspan.sandboxes.programs import find
-from inspan.stores.paths import cache_home, data_home
+from inspan.stores.paths import data_home
+
+from .remembered import remembered
 
 _VERSION_S = 20.0
-_here: dict[str, str] = {}
+_MACHINES = {"x86_64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +33,7 @@ def locate(driver: Driver, env: Mapping[str, str] = os.environ) -> Program:
 
     Raises `AgentMissing`, `NotAnAgent` or `AgentTooOld`, each with the next step.
     """
-    if driver.built_in:
+    if driver.built_in or driver.hosted:
         return Program(path=sys.executable, version=__version__, source="built in")
     tried: list[str] = []
     for source, path in _candidates(driver, env):
@@ -48,7 +49,21 @@ def locate(driver: Driver, env: Mapping[str, str] = os.environ) -> Program:
 
 def installed_folder(driver: Driver) -> str:
     """Where `inspan agents install` puts this agent; nothing else is touched by it."""
-    return os.path.join(data_home(), "agents", driver.name, driver.install.version)
+    return os.path.join(data_home(), "agents", driver.program, driver.install.version)
+
+
+def installed_program(driver: Driver, folder: str) -> str:
+    """The program in a folder that it was installed into."""
+    if driver.install.node:
+        return os.path.join(folder, "bin", driver.program)
+    return os.path.join(folder, on_this_machine(driver.install.program))
+
+
+def on_this_machine(name: str) -> str:
+    """The name of a package or file with this machine's platform in it."""
+    machine = os.uname()
+    platform = f"{machine.sysname.lower()}-{_MACHINES.get(machine.machine, machine.machine)}"
+    return name.replace("{platform}", platform)
 
 
 @cache
@@ -62,32 +77,45 @@ def carried(path: str) -> str:
 
 
 def _candidates(driver: Driver, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    installed = installed_program(driver, installed_folder(driver))
+    if driver.pinned:
+        yield "inspan agents install", installed
+        return
     named = env.get(driver.program_variable, "")
     if named:
         yield driver.program_variable, named
         return
     yield "PATH", find(driver.program, path=env.get("PATH", ""))
-    yield "inspan agents install", os.path.join(installed_folder(driver), driver.install.program)
-    yield "this Python environment", carried(driver.install.program)
+    if driver.install.package:
+        yield "inspan agents install", installed
+    if driver.install.source == "wheel" and driver.install.package:
+        yield "this Python environment", carried(driver.install.program)
 
 
 def _checked_version(driver: Driver, path: str, env: Mapping[str, str]) -> str:
     _refuse_no_program(driver, path)
-    said = _remembered(path) or _ask(driver, path, env)
-    match = driver.version_words.search(said)
-    if not match:
+    if driver.install.node:
+        from .node import refuse_old_node  # Start-up time: few agents are run by it.
+
+        refuse_old_node(driver, path, env)
+    said = remembered(path, lambda: _ask(driver, path, env), worth=lambda said: bool(_version_in(driver, said)))
+    version = _version_in(driver, said)
+    if not version:
         raise NotAnAgent(
             f"{path} does not answer as {driver.title}: `--version` printed {said[:120]!r}.",
             next_step=f"Point {driver.program_variable} at the real program, or `inspan agents install {driver.name}`.",
         )
-    _remember(path, said)
-    version = tuple(int(part) for part in match.groups())
     if version < driver.oldest:
         raise AgentTooOld(
             f"{driver.title} {_dotted(version)} at {path} is too old; it takes {_dotted(driver.oldest)}.",
             next_step=f"Upgrade it, or `inspan agents install {driver.name}` for {driver.install.version}.",
         )
     return _dotted(version)
+
+
+def _version_in(driver: Driver, said: str) -> tuple[int, ...]:
+    match = driver.version_words.search(said)
+    return tuple(int(part) for part in match.groups()) if match else ()
 
 
 def _refuse_no_program(driver: Driver, path: str) -> None:
@@ -123,42 +151,3 @@ def _ask(driver: Driver, path: str, env: Mapping[str, str]) -> str:
 
 def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(str(part) for part in version)
-
-
-def _stamp(path: str) -> str:
-    found = os.stat(path)
-    return f"{os.path.realpath(path)} {found.st_mtime_ns} {found.st_size}"
-
-
-def _cache_path() -> str:
-    return os.path.join(cache_home(), "versions.json")
-
-
-def _cached() -> dict[str, str]:
-    try:
-        with open(_cache_path(), "rb") as file:
-            return msgspec.json.decode(file.read(), type=dict[str, str])
-    except (OSError, *UNREADABLE):
-        return {}
-
-
-def _remembered(path: str) -> str:
-    stamp = _stamp(path)
-    if stamp not in _here and (said := _cached().get(stamp, "")):
-        _here[stamp] = said
-    return _here.get(stamp, "")
-
-
-def _remember(path: str, said: str) -> None:
-    if _here.get(_stamp(path)) == said:
-        return
-    known = _cached()
-    _here[_stamp(path)] = said
-    draft = f"{_cache_path()}.{os.getpid()}"
-    try:
-        os.makedirs(cache_home(), mode=0o700, exist_ok=True)
-        with open(draft, "wb") as file:
-            file.write(msgspec.json.encode(known | {_stamp(path): said}))
-        os.rename(draft, _cache_path())
-    except OSError:
-        pass  # A cache that cannot be written costs one `--version` next time, nothing else.

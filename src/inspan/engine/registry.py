@@ -1,9 +1,13 @@
 """The folder is the registry: drivers and sandboxes are found by listing their folders."""
 
 import os
+import re
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
+
+import msgspec
 
 from inspan.contracts.driver import Driver
 from inspan.contracts.sandbox import Sandbox
@@ -14,21 +18,30 @@ _NO_SANDBOX = frozenset({"__init__", "containment", "programs", "reaper"})
 
 def agent_names() -> tuple[str, ...]:
     """Every agent that has a driver."""
-    return _modules("inspan.drivers", frozenset({"__init__"}))
+    return tuple(name.replace("_", "-") for name in _modules("inspan.drivers", frozenset({"__init__"})))
 
 
 @cache
 def driver(name: str) -> Driver:
-    """The driver of that name, or the default one for an empty name; raises `UnknownAgent` with the known ones."""
+    """The driver of that name, or the default one for an empty name; raises `UnknownAgent` with the known ones.
+
+    `NAME@VERSION` is the agent in that version, as inspan installs it; `FAMILY:REST` is one of a family.
+    """
     if not name:
         return next(found for found in drivers() if found.default)
+    family, colon, rest = name.partition(":")
+    if colon and family in agent_names():
+        return _module(family).named(rest)
+    plain, at, version = name.partition("@")
+    if at and plain in agent_names():
+        return _at_version(driver(plain), version)
     if name not in (known := agent_names()):
         from difflib import get_close_matches  # Start-up time: only a mistake needs it.
 
         nearest = get_close_matches(name, known, 1)
         hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
         raise UnknownAgent("agent", name, "no such agent.", next_step=f"{hint}Known agents: {', '.join(known)}.")
-    return import_module(f"inspan.drivers.{name}").DRIVER
+    return _module(name).DRIVER
 
 
 def drivers() -> list[Driver]:
@@ -52,6 +65,25 @@ def sandbox(name: str) -> Sandbox:
     if name not in known:
         raise BadInput("sandbox", name, "no such sandbox.", next_step=f"Known sandboxes: {', '.join(known)}.")
     return import_module(f"inspan.sandboxes.{name}").SANDBOX
+
+
+def _module(name: str) -> Any:
+    return import_module(f"inspan.drivers.{name.replace('-', '_')}")
+
+
+def _at_version(found: Driver, version: str) -> Driver:
+    """The same agent, held to one version; `oldest` still holds."""
+    if not re.fullmatch(r"\d+\.\d+\.\d+[\w.+-]*", version) or not found.install.package:
+        raise UnknownAgent(
+            "agent",
+            f"{found.name}@{version}",
+            "no such version.",
+            next_step=f"Use NAME@X.Y.Z, or {found.name!r} for {found.install.version or 'the one that you have'}.",
+        )
+    recipe = found.install
+    if version != recipe.version:
+        recipe = msgspec.structs.replace(recipe.elsewhere or recipe, version=version, release="", elsewhere=None)
+    return msgspec.structs.replace(found, install=recipe, pinned=True)
 
 
 @cache

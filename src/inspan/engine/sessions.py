@@ -65,7 +65,13 @@ def with_session(task: Task, env: Mapping[str, str]) -> tuple[Task, SessionRecor
             "the folder of the session is gone.",
             next_step="Make it again, or start a new session elsewhere.",
         )
-    own = {"agent": record.agent, "cwd": record.cwd, "profile": record.profile, "model": task.model or record.model}
+    own = {
+        "agent": task.agent or record.agent,
+        "cwd": record.cwd,
+        "profile": record.profile,
+        "model": task.model or record.model,
+    }
+    own["channel"] = task.channel or record.channel
     return msgspec.structs.replace(task, resume=name, **own), record
 
 
@@ -82,7 +88,9 @@ def take(state: str, task: Task, *, record: SessionRecord | None, run_id: str, a
             )
         if record and not task.fork:
             return _entered(state, task, known or record, run_id=run_id, resumed=record.session_id)
-        new = SessionRecord(key=run_id, home=run_id, agent=agent, profile=task.profile, cwd=task.cwd)
+        new = SessionRecord(
+            key=run_id, home=run_id, agent=agent, profile=task.profile, cwd=task.cwd, channel=task.channel
+        )
         if record:
             home = record.home if record.profile == "clean" else run_id
             new = msgspec.structs.replace(new, home=home, told=(known or record).told)

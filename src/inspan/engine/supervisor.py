@@ -15,6 +15,7 @@ from inspan.transports.spawn import Spawned
 from . import registry
 from .closing import close_run, fail_to_start
 from .control import ControlServer
+from .narrowing import narrowed
 from .plan import Plan
 from .session import Session
 
@@ -44,7 +45,13 @@ def supervise(
 async def _supervise(
     plan: Plan, folder: RunFolder, spawned: Spawned, log: RunLog, listener: socket.socket | None
 ) -> RunEnded:
-    session = Session(plan, spawned, driver=registry.driver(plan.agent), log=log, listener=listener)
+    session = Session(
+        plan,
+        spawned,
+        driver=narrowed(registry.driver(plan.agent), channel=plan.channel, way=plan.way),
+        log=log,
+        listener=listener,
+    )
     control = ControlServer(folder.socket, session.obey)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

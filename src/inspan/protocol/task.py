@@ -29,7 +29,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     the mode grants. `system_prompt` replaces the agent's own, `append_system_prompt` stands behind it. `resume` is a
     run id, `@last` or the agent's own session id; `fork` leaves that session as it is and goes on in a copy.
     `output_schema` is the JSON Schema that the answer of `complete` must fit. `attachments` are paths of images and
-    files. `key_from` says where the API key is (`env:NAME`, `file:PATH`, `cmd:COMMAND`, `keyring:SERVICE/USER`);
+    files. `channel` is the way into the agent, its usual one where it is empty. `key_from` says where the API key is (`env:NAME`, `file:PATH`, `cmd:COMMAND`, `keyring:SERVICE/USER`);
     `login` uses the subscription login of the user in its place. `options` are arguments for the agent's own program.
 
     `model_from` says who answers the model calls: `live` (the provider, through the gateway), `direct` (the provider,
@@ -57,6 +57,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     project: str = ""
     task: str = "default"
     profile: Profile = "user"
+    channel: str = ""
     login: bool = False
     key_from: str = ""
     sandbox: str = ""

@@ -33,6 +33,7 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
     profile: Profile
     cwd: str
     session_id: str = ""
+    channel: str = ""
     model: str = ""
     told: Told = Told()
     told_by: tuple[str, ...] = ()

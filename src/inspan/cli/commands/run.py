@@ -41,6 +41,7 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
     add_dir: tuple[str, ...]
     mcp: tuple[str, ...]
     attach: tuple[str, ...]
+    channel: str
     login: bool
     key_from: str
     model_from: str
@@ -83,6 +84,7 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--add-dir", multiple=True, metavar="DIR", help="Another folder it may work in; repeatable.")
 @click.option("--mcp", multiple=True, metavar="NAME=COMMAND|URL", help="A server of tools; repeatable.")
 @click.option("--attach", multiple=True, metavar="FILE", help="An image or file for the prompt; repeatable.")
+@click.option("--channel", default="", metavar="NAME", help="The way into the agent. [default: its usual one]")
 @click.option("--login", is_flag=True, help="Use your subscription login where it lies, and no key.")
 @click.option("--key-from", default="", metavar="WHERE", help="env:NAME, file:PATH, cmd:WORDS or keyring:SERVICE/USER.")
 @click.option("--model-from", default="", metavar="WHERE", help="live, record:FILE, replay:FILE or script:FILE.")
@@ -173,6 +175,7 @@ def _task(given: _Given) -> Task:
         extra_dirs=tuple(map(os.path.realpath, given.add_dir)),
         mcp_servers=dict(map(_server, given.mcp)),
         attachments=tuple(map(os.path.abspath, given.attach)),
+        channel=given.channel,
         login=given.login,
         key_from=given.key_from,
         model_from=_model_from(given),

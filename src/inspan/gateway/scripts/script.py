@@ -26,8 +26,8 @@ _SIDE_ANSWERS: dict[Purpose, Json] = {
     "list models": {"object": "list", "data": [], "has_more": False},
 }
 _OTHER_SIDE_ANSWERS: dict[tuple[str, Purpose], Json] = {
-    ("gemini", "count tokens"): {"totalTokens": DEFAULT_USAGE.input},
-    ("gemini", "list models"): {"models": []},
+    ("generate", "count tokens"): {"totalTokens": DEFAULT_USAGE.input},
+    ("generate", "list models"): {"models": []},
 }
 
 

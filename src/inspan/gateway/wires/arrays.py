@@ -1,4 +1,4 @@
-"""A stream that is one JSON array, sent element by element: what the Gemini wire does unless it is asked for events."""
+"""A stream that is one JSON array, sent element by element: what the generate wire does unless it is asked for events."""
 
 import re
 from urllib.parse import parse_qs
@@ -16,7 +16,7 @@ _ELEMENT_DEPTH = 1
 
 def wants_array(request: Request) -> bool:
     """Whether the answer to a request is streamed as an array."""
-    if request.wire != "gemini" or request.ask is None or not request.ask.stream:
+    if request.wire != "generate" or request.ask is None or not request.ask.stream:
         return False
     return parse_qs(request.path.partition("?")[2]).get("alt") != ["sse"]
 

