@@ -28,9 +28,10 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Use(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tool to be called by its name, whether or not it is on offer."""
+    """A tool to be called by its name, whether or not it is on offer; or one of a `server`, as the agent names it."""
 
     tool: str
+    server: str = ""
     input: dict[str, Any] = {}
 
 
@@ -55,7 +56,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The answer to one model call, or to `repeat` calls alike."""
+    """The answer to one model call, or to `repeat` calls alike; an `optional` one is left out where no tool fits."""
 
     think: str | tuple[str, ...] = ""
     say: str | tuple[str, ...] = ""
@@ -74,10 +75,15 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     expect: str = ""
     expect_anywhere: str | tuple[str, ...] = ""
     repeat: _Times | Literal["always"] = 1
+    optional: bool = False
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A script for a model, checked: every call in it can be played."""
+    """A script for a model, checked: every call in it can be played.
+
+    With `asides`, requests that offer no tools, such as those for a title, get a short answer and use up no call.
+    """
 
     call: tuple[Call, ...]
     name: str = ""
+    asides: bool = False

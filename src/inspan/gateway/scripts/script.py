@@ -19,6 +19,7 @@ from inspan.protocol.usage import Usage
 DEFAULT_USAGE = Usage(input=100, output=7, cache_read=20, cache_write=10, reasoning=3)
 
 _SHOWN_LENGTH = 200
+_ASIDE = Call(say="An aside.")
 _JSON = {"content-type": "application/json"}
 _EVENTS = {"content-type": "text/event-stream", "cache-control": "no-cache"}
 _SIDE_ANSWERS: dict[Purpose, Json] = {
@@ -40,6 +41,7 @@ class ScriptUpstream:
     def __init__(self, scenario: Scenario, *, cwd: str, redact: Callable[[str], str] = str) -> None:
         self._steps = tuple(call for call in scenario.call if not call.when)
         self._asides = [call for call in scenario.call if call.when]
+        self._answers_asides = scenario.asides
         self._cwd = Path(cwd)
         self._redact = redact
         self._index = 0
@@ -60,7 +62,7 @@ class ScriptUpstream:
         wire = BY_NAME[request.wire]
         if request.ask is None:
             return await _send(reply, 200, _side_answer(request))
-        step = self._aside(request) or self._next_step()
+        step = self._aside(request) or self._next_step(request.ask)
         if step is None:
             return await self._refuse(wire, reply, f"A request came after the last call: {self._shown(request.ask)}.")
         number, call = step
@@ -75,10 +77,14 @@ class ScriptUpstream:
         for call in self._asides:
             if _occurs(call.when, request.plain):
                 return 0, call
+        if self._answers_asides and request.ask and not request.ask.tools:
+            return 0, _ASIDE
         return None
 
-    def _next_step(self) -> tuple[int, Call] | None:
+    def _next_step(self, ask: Ask) -> tuple[int, Call] | None:
         """The step that the next call is answered with, and its number in the scenario."""
+        while self._index < len(self._steps) and self._is_left_out(self._steps[self._index], ask):
+            self._index, self._times_played = self._index + 1, 0
         if self._index == len(self._steps):
             return None
         number, call = self._index + 1, self._steps[self._index]
@@ -86,6 +92,9 @@ class ScriptUpstream:
         if self._times_played == call.repeat:
             self._index, self._times_played = number, 0
         return number, call
+
+    def _is_left_out(self, call: Call, ask: Ask) -> bool:
+        return call.optional and _wanted(call) is not None and self._tool(call, ask) is None
 
     def _tool(self, call: Call, ask: Ask) -> ToolUse | None:
         if call.answer is not None:

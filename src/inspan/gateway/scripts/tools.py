@@ -1,5 +1,6 @@
 """Which of the tools that a request offers does a scripted step, and with what arguments."""
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -69,6 +70,10 @@ def answering(answer: Mapping[str, object], tools: Iterable[Tool]) -> ToolUse | 
 
 def _by_name(step: Use, offer: Offer) -> ToolUse:
     """A tool that is not offered is called all the same, as a model may; in JavaScript where tools are called so."""
+    if step.server and (served := _of_server(step, offer)):
+        return served
+    if step.server:
+        step = Use(tool=f"mcp__{_plain(step.server)}__{step.tool}", input=step.input)
     for (name, kind), tool in offer.tools.items():
         if step.tool in (name, f"{tool.namespace}{name}") and kind == "function":
             return _function(tool, step.input)
@@ -79,6 +84,19 @@ def _by_name(step: Use, offer: Offer) -> ToolUse:
     if script:
         return _custom(script, f"text(JSON.stringify(await tools.{step.tool}({_literal(step.input)})));")
     return ToolUse(name=step.tool, arguments=step.input)
+
+
+def _of_server(step: Use, offer: Offer) -> ToolUse | None:
+    """A server's tool by whatever name the agent gives it: the two names in it stand in this order."""
+    words = re.compile(rf".*{_plain(step.server)}.*_{_plain(step.tool)}")
+    for (name, kind), tool in offer.tools.items():
+        if kind == "function" and words.fullmatch(_plain(f"{tool.namespace}_{name}")):
+            return _function(tool, step.input)
+    return None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\W", "_", name).lower()
 
 
 StepKind = TypeVar("StepKind", str, Write, Edit)
