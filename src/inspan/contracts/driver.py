@@ -205,7 +205,8 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
 
     Versions below `oldest` cannot work; those from `tested` to the installed one were tried. `models` are names for
     models that the program does not know itself. `instructions` and `skills` are what it reads in a working folder.
-    `cannot` says why the program cannot do what a scenario of the matrix asks, by the scenario's name.
+    `cannot` says why the program cannot do what a scenario of the matrix asks, by the scenario's name; `trial_model` is
+    a model that a scenario may ask for. `recordable` takes the vendor's own prompt out of a line that is recorded.
 
     `base_url` is the address of its provider, which `base_url_variables` replace, and `login_url` the one for a login.
     `provider` is that provider's name in price lists. `switches` are variables, and `settings` places in its settings
@@ -255,6 +256,8 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
     instructions: str = ""
     skills: tuple[str, ...] = ()
     cannot: Mapping[str, str] = {}
+    trial_model: str = ""
+    recordable: Callable[[bytes], bytes] | None = None
     shares_cache: bool = False
     capabilities: Capabilities = Capabilities()
     litter: tuple[str, ...] = ()

@@ -405,6 +405,8 @@ def _describe(plan: Plan, folder: RunFolder) -> None:
                 "run_id": plan.run_id,
                 "created_at": plan.created_at,
                 "agent": plan.agent,
+                "channel": plan.channel,
+                "way": plan.way,
                 "project": plan.project,
                 "argv": plan.argv,
                 "session": plan.session,

@@ -22,6 +22,7 @@ from inspan.stores.paths import unusable
 from inspan.stores.recording import Ending, Exit, Header, Recording
 
 from . import registry
+from .narrowing import by_channel
 from .runs import settle
 from .verdict import Facts, judge
 
@@ -34,6 +35,7 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
     """The traffic of an ended run, found and checked; `write_recording` reads it."""
 
     run_id: str
+    driver: Driver
     header: Header
     stdout: str
     stderr: str
@@ -60,6 +62,7 @@ def traffic_of(state: str, folder: RunFolder, *, with_prompt: bool = False) -> T
     records = read_log(folder.log)
     return Traffic(
         run_id=folder.run_id,
+        driver=registry.driver(str(read_json(folder.file("run.json")).get("agent", ""))),
         header=_header(folder, records, with_prompt=with_prompt),
         stdout=stdout,
         stderr=folder.file("stderr"),
@@ -70,26 +73,23 @@ def traffic_of(state: str, folder: RunFolder, *, with_prompt: bool = False) -> T
 def write_recording(file: IO[bytes], traffic: Traffic) -> int:
     """Writes a recording; gives how many lines of the agent it has. Raises `OSError` as the file does."""
     out, err = _lines(traffic.stdout), _lines(traffic.stderr)
+    if recordable := traffic.driver.recordable:
+        out = map(recordable, out)
     return recording.write(file, traffic.header, out=out, err=err, exit=traffic.exit)
 
 
 def replay(recorded: Recording) -> Iterator[Event]:
     """The events of a recording, and last the end that its run would have; raises `BadInput` before the first."""
-    driver = registry.driver(recorded.header.agent)
-    return _played(driver, _dialect(driver, recorded.header), recorded)
-
-
-def _dialect(driver: Driver, header: Header) -> Dialect:
-    """The one place that opens a dialect without a run."""
-    for channel in driver.channels:
-        if channel.kind == header.channel:
-            return channel.dialect(recording.task_of(header), header.told or Told())
-    raise BadInput(
-        "recording channel",
-        header.channel,
-        f"{driver.title} has no such channel.",
-        next_step=f"It has: {', '.join(channel.kind for channel in driver.channels)}.",
-    )
+    header = recorded.header
+    driver = registry.driver(header.agent)
+    known = [channel.name for channel in driver.channels]
+    if header.channel not in known:
+        problem = f"{driver.title} has no such channel."
+        raise BadInput("recording channel", header.channel, problem, next_step=f"It has: {', '.join(known)}.")
+    driver = by_channel(driver, header.channel)
+    # The one place that opens a dialect without a run.
+    dialect = driver.channels[0].dialect(recording.task_of(header), header.told or Told())
+    return _played(driver, dialect, recorded)
 
 
 def _played(driver: Driver, dialect: Dialect, recorded: Recording) -> Iterator[Event]:
@@ -151,7 +151,7 @@ def _header(folder: RunFolder, records: list[Record], *, with_prompt: bool) -> H
         recording=recording.VERSION,
         agent=driver.name,
         agent_version=str(getattr(records[0].event, "agent_version", "")) if records else "",
-        channel=driver.channels[0].kind,
+        channel=str(described.get("channel") or driver.channels[0].name),
         inspan=__version__,
         task={**kept, "mcp_servers": servers} if servers else kept,
         told=msgspec.convert(described.get("told") or None, Told | None),
