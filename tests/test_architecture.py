@@ -36,7 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     | {"framing", "redaction", "folds", "dialects", "drivers", "transports", "sandboxes", "gateway", "stores"}
     | {"config", "reporters"},
     "api": _TERMS | {"engine", "folds", "stores", "reporters", "config"},
-    "cli": _TERMS | {"engine", "folds", "stores", "config", "reporters"},
+    "cli": _TERMS | {"engine", "folds", "stores", "config", "reporters", "testing"},
     "testing": _TERMS | {"engine", "folds", "stores", "reporters"},
 }
 PURE = {"protocol", "contracts", "framing", "redaction", "folds", "dialects", "drivers"}

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from inspan.testing import tool_server
 from tests.house import Finished, House
 
-from . import mcp_server
 from .ground import calls, run, say, use
 from .program import in_python
 from .proof import DONE, End, prove
@@ -168,7 +168,7 @@ def _program(house: House, behaviour: str) -> str:
 def _words(house: House, behaviour: str) -> list[str]:
     """The command line of a server; all of it lies in the working folder, for a box has a /tmp of its own."""
     script = house.work / "server.py"
-    shutil.copy(mcp_server.__file__, script)
+    shutil.copy(tool_server.__file__, script)
     return [os.path.realpath(sys.executable), "-IS", str(script), str(house.work / "seen.json"), behaviour]
 
 

@@ -5,7 +5,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 
-from .mcp_server import answer
+from inspan.testing.tool_server import answer
 
 
 class WebServer:

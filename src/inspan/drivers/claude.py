@@ -700,6 +700,9 @@ DRIVER = Driver(
             "allowed_tools": "Read, Edit and Write reach outside of the working folder unless a pattern holds them.",
         },
     ),
+    instructions="CLAUDE.md",
+    skills=(".claude/skills",),
+    trial_model="claude-haiku-4-5",
     markers=(
         "IS_SANDBOX",
         "CLAUDECODE",

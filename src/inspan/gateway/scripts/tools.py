@@ -72,8 +72,10 @@ def _by_name(step: Use, offer: Offer) -> ToolUse:
     """A tool that is not offered is called all the same, as a model may; in JavaScript where tools are called so."""
     if step.server and (served := _of_server(step, offer)):
         return served
-    if step.server:
-        step = Use(tool=f"mcp__{_plain(step.server)}__{step.tool}", input=step.input)
+    if step.server:  # Not on offer: some agents have their model search for it first.
+        takes_code = ("exec", "custom") in offer.tools or any(name.startswith("list_mcp_") for name, _ in offer.tools)
+        server = _plain(step.server) if takes_code else step.server
+        step = Use(tool=f"mcp__{server}__{step.tool}", input=step.input)
     for (name, kind), tool in offer.tools.items():
         if step.tool in (name, f"{tool.namespace}{name}") and kind == "function":
             return _function(tool, step.input)

@@ -1,6 +1,7 @@
-"""A small server of tools on stdin and stdout, run by the agents as a program: standard library only.
+"""A small server of tools on stdin and stdout, run by agents under test as a program: standard library only.
 
 Its first argument is a file for what it gets to see, its second how it behaves: `works`, `exits`, `babbles`, `hangs`.
+Without them it works.
 """
 
 import json
@@ -64,8 +65,9 @@ _METHODS: dict[str, Callable[[Json], Json]] = {
 
 
 def main() -> None:
-    seen, behaviour = Path(sys.argv[1]), sys.argv[2]
-    seen.write_text(json.dumps(dict(os.environ)))
+    seen, behaviour = sys.argv[1:] or ("", "works")
+    if seen:
+        Path(seen).write_text(json.dumps(dict(os.environ)))
     if behaviour == "exits":
         sys.exit("no licence")
     if behaviour == "hangs":

@@ -1,0 +1,130 @@
+"""Running the matrix: every scenario on every agent, a few cells at a time."""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+import msgspec
+
+from inspan.contracts.driver import Driver
+from inspan.engine.install import install
+from inspan.engine.narrowing import by_channel
+from inspan.engine.program import Program, locate
+from inspan.engine.registry import driver as driver_of
+from inspan.engine.registry import drivers
+from inspan.errors import AgentMissing, InspanError
+from inspan.stores.paths import data_home
+
+from .cell import Cell, Unmet
+from .ground import Ground
+from .scenario import Scenario
+
+JOBS = 3
+_KEPT = ("PATH", "LANG", "TMPDIR", "SSL_CERT_FILE")
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent by one of its channels, ready to be tried."""
+
+    agent: str
+    channel: str
+    driver: Driver
+    program: Program
+
+    @property
+    def title(self) -> str:
+        return f"{self.driver.name} ({self.channel})" if self.channel else self.driver.name
+
+
+def columns(names: Sequence[str], *, channel: str = "") -> list[Column]:
+    """The agents of these names, or all that have a program of their own; what is missing is installed.
+
+    Raises `InspanError` for an agent that there is not or that cannot be had.
+    """
+    wanted = names or [each.name for each in drivers() if not each.built_in and not each.family]
+    return [_column(name, channel) for name in wanted]
+
+
+def run(
+    wanted: Sequence[Column],
+    scenarios: Sequence[Scenario],
+    *,
+    jobs: int = JOBS,
+    keep: str = "",
+    tell: Callable[[Cell], None],
+) -> list[Cell]:
+    """Runs every cell and tells of each as it ends; gives them in the order of agents and scenarios.
+
+    With `keep`, the grounds of cells that failed are left in that folder.
+    """
+    root = Path(tempfile.mkdtemp(prefix="inspan-matrix-"))
+    (root / "cache").mkdir()
+    order = {(column.title, scenario.name): 0 for column in wanted for scenario in scenarios}
+    cells: dict[tuple[str, str], Cell] = {}
+    try:
+        with ThreadPoolExecutor(jobs) as pool:
+            # Scenario by scenario, so that the agents that are slow to start do not all run at once.
+            pending = {
+                pool.submit(_cell, root, column, scenario, keep=keep): (column.title, scenario.name)
+                for scenario in scenarios
+                for column in wanted
+            }
+            for future in as_completed(pending):
+                cells[pending[future]] = future.result()
+                tell(cells[pending[future]])
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    return [cells[place] for place in order]
+
+
+def _column(name: str, channel: str) -> Column:
+    driver = by_channel(driver_of(name), channel)
+    try:
+        program = locate(driver)
+    except AgentMissing:
+        program = install(driver)
+    return Column(agent=name, channel=channel, driver=driver, program=program)
+
+
+def _cell(root: Path, column: Column, scenario: Scenario, *, keep: str) -> Cell:
+    cannot = column.driver.cannot.get(scenario.name)
+    if cannot:
+        return _told(column, scenario, "cannot", cannot)
+    place = root / f"{column.driver.name}-{scenario.name}"
+    env = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    env |= {"XDG_CACHE_HOME": str(root / "cache"), "XDG_DATA_HOME": os.path.dirname(data_home())}
+    if not (column.driver.built_in or column.driver.hosted or column.driver.pinned):
+        env[column.driver.program_variable] = column.program.path
+    ground = Ground(place, column.driver, agent=column.agent, channel=column.channel, env=env)
+    began = time.monotonic()
+    try:
+        scenario.check(ground)
+    except (Unmet, InspanError) as unmet:
+        if keep:
+            shutil.copytree(place, os.path.join(keep, place.name), symlinks=True, dirs_exist_ok=True)
+        return _told(column, scenario, "fail", str(unmet), seconds=time.monotonic() - began)
+    except Exception as error:  # A fault of the scenario itself is a failed cell, and the others go on.
+        return _told(column, scenario, "fail", f"the scenario broke: {error!r}", seconds=time.monotonic() - began)
+    finally:
+        ground.close()
+        shutil.rmtree(place, ignore_errors=True)
+    return _told(column, scenario, "pass", "", seconds=time.monotonic() - began)
+
+
+def _told(column: Column, scenario: Scenario, result: str, reason: str, *, seconds: float = 0.0) -> Cell:
+    return msgspec.convert(
+        {
+            "agent": column.driver.name,
+            "channel": column.driver.channels[0].name,
+            "version": column.program.version,
+            "scenario": scenario.name,
+            "result": result,
+            "reason": reason,
+            "seconds": round(seconds, 1),
+        },
+        Cell,
+    )

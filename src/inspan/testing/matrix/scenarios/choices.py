@@ -1,0 +1,39 @@
+"""What a user chooses for a run: instructions, model, limits."""
+
+from ..cell import must, same
+from ..ground import Ground
+from ..scenario import scenario
+
+_HEARD = '[[call]]\nexpect_anywhere = "speak-as-a-walrus"\nsay = "heard"\n'
+
+
+@scenario("a system prompt in place of the agent's own")
+def system_prompt(ground: Ground) -> None:
+    story = ground.run(_HEARD, "--system-prompt", "Please speak-as-a-walrus.")
+    story.is_done()
+    same("texts", story.texts, ["heard"])
+
+
+@scenario("words behind the agent's own system prompt")
+def append_system_prompt(ground: Ground) -> None:
+    story = ground.run(_HEARD, "--append-system-prompt", "Please speak-as-a-walrus.")
+    story.is_done()
+    same("texts", story.texts, ["heard"])
+
+
+@scenario("the model that was asked for")
+def model(ground: Ground) -> None:
+    wanted = ground.driver.trial_model
+    must(wanted, "the driver names no model to try")
+    story = ground.run('[[call]]\nsay = "hello"\n', "--model", wanted)
+    story.is_done()
+    asked = {event["model"] for event in story.of("model_call_ended") if event.get("role", "main") == "main"}
+    same("models asked", asked, {wanted.rpartition("/")[2]})
+
+
+@scenario("a limit on turns")
+def max_turns(ground: Ground) -> None:
+    story = ground.run('[[call]]\nrun = "echo again"\nrepeat = "always"\n', "--max-turns", "2")
+    story.ends("limited", "max_turns")
+    answered = [event for event in story.of("model_call_ended") if event.get("status") == 200]
+    same("model calls", len(answered), 2)
