@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from inspan.contracts.driver import Attachment, Launch, Place
-from inspan.drivers.codex import DRIVER, is_strict
+from inspan.drivers.codex import DRIVER
+from inspan.drivers.codex.launching import is_strict
 from inspan.protocol.task import McpServer
 
 from .places import ENDPOINT, after, launched

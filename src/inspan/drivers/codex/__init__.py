@@ -1,0 +1,77 @@
+"""Codex: `codex exec`, driven by its stream of JSON."""
+
+import re
+
+from inspan.contracts.driver import Capabilities, Channel, Driver, Install
+
+from .dialect import FAILURES, CodexDialect, told_in
+from .launching import launch
+
+DRIVER = Driver(
+    name="codex",
+    title="Codex",
+    program="codex",
+    wire="responses",
+    channels=(Channel(kind="stream", launch=launch, dialect=CodexDialect),),
+    install=Install(
+        package="openai-codex-cli-bin",
+        program="codex_cli_bin/bin/codex",
+        version="0.163.0",
+    ),
+    version_words=re.compile(r"codex-cli (\d+)\.(\d+)\.(\d+)"),
+    oldest=(0, 149, 0),
+    config_variable="CODEX_HOME",
+    state_paths=("~/.codex",),
+    login_paths=("~/.codex/auth.json",),
+    credentials=("CODEX_API_KEY", "OPENAI_API_KEY", "CODEX_ACCESS_TOKEN"),
+    # The program itself does not look at this one.
+    key_aliases=("OPENAI_API_KEY",),
+    variables=("CODEX_", "OPENAI_"),
+    failures=FAILURES,
+    transcripts="sessions/*/*/*/rollout-*-{session_id}.jsonl",
+    told_in=told_in,
+    # A name that is no id would silently begin a new thread (0.163).
+    session_ids=re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+    login_hint="codex login, or set CODEX_API_KEY",
+    provider="openai",
+    base_url="https://api.openai.com/v1",
+    base_url_variables=("OPENAI_BASE_URL",),
+    login_url="https://chatgpt.com/backend-api/codex",
+    settings=(
+        ("~/.codex/config.toml", "model_provider"),
+        ("~/.codex/config.toml", "openai_base_url"),
+        ("~/.codex/config.toml", "profile"),
+    ),
+    bound_credentials=("CODEX_ACCESS_TOKEN",),
+    capabilities=Capabilities(
+        review="yes",
+        complete="yes",
+        output_schema="yes",
+        system_prompt="yes",
+        append_system_prompt="yes",
+        resume="yes",
+        fork="yes",
+        extra_dirs="yes",
+        login="yes",
+        login_follows_gateway=True,
+        efforts=("none", "minimal", "low", "medium", "high", "xhigh"),
+        attachments=("image/png", "image/jpeg", "image/gif", "image/webp"),
+        mcp=("stdio", "http"),
+        grants=("Read", "Grep", "Glob", "mcp__"),
+        notes={
+            "review": "Servers of tools in your own settings are started; those that you have approved can be called.",
+            "allowed_tools": "It has no list of tools: use mode review, which its sandbox holds to reading.",
+            "complete": "Without tools, unless some are allowed: then it reads by its shell, in a read-only sandbox.",
+            "mcp": "A server that was asked for and does not start ends the run.",
+            "max_turns": "It counts no turns; with a gateway, inspan counts its model calls.",
+            "reports_denials": "Commands that its sandbox stops are told to the model only; other denials are listed.",
+            "reports_usage": "Without a gateway the tokens of its subagents are not told.",
+        },
+    ),
+    instructions="AGENTS.md",
+    skills=(".agents/skills",),
+    trial_model="gpt-5.5",
+    litter=(".git", ".codex", ".agents", ".aws"),
+    carries_bwrap="codex_cli_bin/codex-resources/bwrap",
+    demonstrates=True,
+)
