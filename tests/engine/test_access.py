@@ -17,6 +17,7 @@ from keyring.core import load_keyring
 from inspan.contracts.driver import Driver
 from inspan.engine import registry
 from inspan.engine.access import Access, access, login_secrets
+from inspan.engine.catalogue import neighbours
 from inspan.errors import BadInput, CredentialsMissing, KeyUnusable
 from inspan.protocol.task import Task
 from tests.house import pids, until
@@ -554,7 +555,7 @@ def test_the_tokens_of_a_login_are_known_and_its_other_words_are_not(env: dict[s
     }
     for name, content in secrets.items():
         plant(registry.driver(name), env).write_text(json.dumps(content))
-    assert login_secrets(registry.drivers(), env) == {
+    assert login_secrets(neighbours(env), env) == {
         "claude.claudeAiOauth.accessToken": "sk-ant-oat01-one",
         "claude.claudeAiOauth.refreshToken": "sk-ant-ort01-two",
         "claude.mcpOAuth.docs|1.clientSecret": SECRET,

@@ -7,6 +7,7 @@ import pytest
 
 from inspan.contracts.driver import Driver
 from inspan.engine import registry
+from inspan.engine.catalogue import neighbour
 from inspan.engine.environment import agent_environment, known_secrets
 
 _PARENT = {
@@ -54,7 +55,7 @@ def _given(
     parent: dict[str, str] = _PARENT,
     added: dict[str, str] | None = None,
 ) -> dict[str, str]:
-    others = registry.drivers()
+    others = [neighbour(each) for each in registry.drivers()]
     return agent_environment(
         parent, driver=driver, others=others, clean=clean, gateway=gateway, login=login, added=added or {}
     )

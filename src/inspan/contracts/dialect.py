@@ -49,7 +49,7 @@ class Conversation(Dialect, Protocol):
     """A dialect of an agent that listens as it works: its stdin stays open, and it is answered."""
 
     def begin(self, opening: bytes) -> Said:
-        """In place of `open`: the first words, and with them the `stdin` of the channel's launch, to be said in time."""
+        """In place of `open`: the first words. What the launch gave as `stdin` is to be said in time."""
         ...
 
     def worked(self, done: Worked) -> Said:

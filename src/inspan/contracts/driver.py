@@ -73,12 +73,16 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """What to start: `files` (full path → content) are written first, `stdin` is all the agent will read."""
+    """What to start: `files` (full path → content) are written first, `stdin` is all the agent will read.
+
+    With `keeps_stdin` its dialect speaks with it as it works, and `stdin` is what that dialect begins with.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = {}
     files: Mapping[str, bytes] = {}
     stdin: bytes = b""
+    keeps_stdin: bool = False
 
 
 class Install(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,7 +221,8 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
 
     `ways` are the providers to choose among, each in place of wire, provider, address and keys of the driver itself;
     `withheld` are the keys of those that were not chosen. `family` marks a driver that stands for many agents,
-    `hosted` one whose program is inspan itself, and `pinned` one of which only the installed version is meant.
+    `hosted` one whose program is inspan itself, and `pinned` one of which only the installed version is meant. `needs`
+    are what a task has to say since there is no usual one; with `key_optional` the provider may ask for no key.
     """
 
     name: str
@@ -267,6 +272,8 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
     demonstrates: bool = False
     built_in: bool = False
     hosted: bool = False
+    needs: tuple[Literal["base_url", "model"], ...] = ()
+    key_optional: bool = False
     pinned: bool = False
     family: bool = False
 

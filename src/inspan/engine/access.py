@@ -12,6 +12,7 @@ from inspan.protocol.task import Task
 from inspan.protocol.wire import UNREADABLE
 from inspan.redaction import secrets_in
 
+from .catalogue import Neighbour
 from .keys import LIMIT_S, at_home, exposed, fetch
 
 _LARGEST_LOGIN_BYTES = 1024 * 1024
@@ -49,12 +50,12 @@ def access(task: Task, driver: Driver, env: Mapping[str, str], *, limit_s: float
     return _found(task, driver, own)
 
 
-def login_secrets(drivers: Iterable[Driver], env: Mapping[str, str]) -> dict[str, str]:
+def login_secrets(agents: Iterable[Neighbour], env: Mapping[str, str]) -> dict[str, str]:
     """The tokens in the login files of these agents, by name: any agent of this user could read and print them."""
     return {
-        f"{driver.name}.{name}": token
-        for driver in drivers
-        for path in _login_paths(driver, env)
+        f"{agent.name}.{name}": token
+        for agent in agents
+        for path in _login_paths(agent, env)
         for name, token in _tokens(at_home(path, env)).items()
     }
 
@@ -125,7 +126,7 @@ def _found(task: Task, driver: Driver, env: Mapping[str, str]) -> Access:
             return Access(kind="key", words=f"key in {name}", key=env[name], variable=driver.credentials[0])
     if path:
         return _by_login(path, env)
-    if task.profile == "clean":
+    if task.profile == "clean" and not driver.key_optional:
         names = ", ".join(driver.credentials)
         raise CredentialsMissing(
             f"The profile clean does not use your login, and none of {names} is set.",
@@ -149,7 +150,7 @@ def _login_file(driver: Driver, env: Mapping[str, str]) -> str:
     return next((path for path in _login_paths(driver, env) if _tokens(at_home(path, env))), "")
 
 
-def _login_paths(driver: Driver, env: Mapping[str, str]) -> Iterator[str]:
+def _login_paths(driver: Driver | Neighbour, env: Mapping[str, str]) -> Iterator[str]:
     """Where a login would lie: with the agent's settings, which the user may have put elsewhere by its variable."""
     moved = env.get(driver.config_variable, "")
     for path in driver.login_paths:

@@ -15,10 +15,11 @@ from inspan.stores.paths import cache_home
 from . import registry
 from .access import Access, access
 from .attachments import attached
+from .catalogue import neighbours
 from .narrowing import by_channel, by_way, way_of
 from .program import Program, carried, locate
 from .route import Route, check_base_url, check_model_from, route
-from .support import check_support
+from .support import check_needs, check_support
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,9 +45,10 @@ def choose(task: Task, env: Mapping[str, str]) -> Choice:
     driver = by_way(driver, way_name)
     task = msgspec.structs.replace(task, model=driver.models.get(task.model, task.model))
     check_support(task, driver)
+    check_needs(task, driver, env)
     attachments, texts = attached(task, driver) if task.attachments else ((), "")
     root = os.geteuid() == 0
-    for other in registry.drivers():
+    for other in neighbours(env):
         if other.carries_bwrap and (path := carried(other.carries_bwrap)) and os.access(path, os.X_OK):
             programs.offer_bwrap(path)
     obstacle, step = _needs_box(task, driver, root=root)

@@ -6,8 +6,8 @@ from inspan.contracts.driver import Driver
 from inspan.protocol.task import McpServer
 from inspan.redaction import secrets_in
 
-from . import registry
 from .access import login_secrets
+from .catalogue import Neighbour, neighbours
 
 _OWN_SECRETS = "RUN_TOKEN"
 _SHORTEST_KEY = 8
@@ -19,7 +19,7 @@ def agent_environment(
     parent: Mapping[str, str],
     *,
     driver: Driver,
-    others: Iterable[Driver],
+    others: Iterable[Neighbour],
     clean: bool,
     gateway: bool,
     added: Mapping[str, str],
@@ -66,7 +66,7 @@ def known_secrets(
     The tokens of the user's logins are among them: whatever the run itself uses, its agent could read and print them.
     """
     found = {_OWN_SECRETS: token} if token else {}
-    logins = [login_secrets(registry.drivers(), env) for env in (parent, {**parent, **added})]
+    logins = [login_secrets(neighbours(parent), env) for env in (parent, {**parent, **added})]
     given = [_secrets_of(env, credentials) for env in (parent, added, *_given_to(servers))]
     for secrets in (*logins, *given):
         for name, value in secrets.items():

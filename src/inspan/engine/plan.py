@@ -31,7 +31,7 @@ from inspan.stores.folder import (
 )
 from inspan.stores.paths import cache_home, private_folder, runtime_home, state_home
 
-from . import registry
+from .catalogue import neighbours
 from .checks import check
 from .choice import Choice, choose
 from .environment import agent_environment, known_secrets
@@ -61,6 +61,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     argv: list[str]
     env: dict[str, str]
     stdin: bytes
+    keeps_stdin: bool
     life_line: bool
     token: str
     route: Route
@@ -211,7 +212,7 @@ def _plan(
     environment = agent_environment(
         env,
         driver=driver,
-        others=registry.drivers(),
+        others=neighbours(env),
         clean=task.profile == "clean",
         gateway=place.endpoint is not None,
         login=task.login,
@@ -238,6 +239,7 @@ def _plan(
         argv=list(argv),
         env=environment,
         stdin=launch.stdin,
+        keeps_stdin=launch.keeps_stdin,
         life_line=choice.containment.pipe,
         token=token,
         route=choice.route,

@@ -28,7 +28,9 @@ def driver(name: str) -> Driver:
     `NAME@VERSION` is the agent in that version, as inspan installs it; `FAMILY:REST` is one of a family.
     """
     if not name:
-        return next(found for found in drivers() if found.default)
+        from .catalogue import marked  # It asks here for all drivers, once.
+
+        return driver(marked("default"))
     family, colon, rest = name.partition(":")
     if colon and family in agent_names():
         return _module(family).named(rest)
@@ -51,12 +53,16 @@ def drivers() -> list[Driver]:
 
 def demonstrator() -> Driver:
     """The agent that a newcomer is shown first."""
-    return next(found for found in drivers() if found.demonstrates)
+    from .catalogue import marked  # As above.
+
+    return driver(marked("demonstrates"))
 
 
 def built_in() -> Driver:
     """The agent that comes with inspan and needs nothing else."""
-    return next(found for found in drivers() if found.built_in)
+    from .catalogue import marked  # As above.
+
+    return driver(marked("built_in"))
 
 
 def sandbox(name: str) -> Sandbox:
@@ -86,9 +92,17 @@ def _at_version(found: Driver, version: str) -> Driver:
     return msgspec.structs.replace(found, install=recipe, pinned=True)
 
 
+def driver_folders() -> list[str]:
+    """Where the drivers lie."""
+    return _folders("inspan.drivers")
+
+
+def _folders(package: str) -> list[str]:
+    spec = find_spec(package)
+    return list(spec.submodule_search_locations or ()) if spec else []
+
+
 @cache
 def _modules(package: str, left_out: frozenset[str]) -> tuple[str, ...]:
-    spec = find_spec(package)
-    folders = spec.submodule_search_locations if spec and spec.submodule_search_locations else []
-    names = {entry.removesuffix(".py") for folder in folders for entry in os.listdir(folder)}
+    names = {entry.removesuffix(".py") for folder in _folders(package) for entry in os.listdir(folder)}
     return tuple(sorted(name for name in names - left_out if name.isidentifier() and name != "__pycache__"))

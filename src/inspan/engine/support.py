@@ -1,6 +1,6 @@
 """Whether an agent has what a task asks for: refused before anything starts, never left out in silence."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from inspan.contracts.driver import Capabilities, Driver
 from inspan.errors import BadInput, Unsupported
@@ -13,10 +13,15 @@ _ASKED: dict[str, Callable[[Task], bool]] = {
     "extra_dirs": lambda task: bool(task.extra_dirs),
     "resume": lambda task: bool(task.resume),
     "fork": lambda task: task.fork,
+    "exec": lambda task: task.mode == "exec",
     "review": lambda task: task.mode == "review",
     "complete": lambda task: task.mode == "complete",
 }
-_FIELDS = {"review": "mode", "complete": "mode"}
+_FIELDS = {"exec": "mode", "review": "mode", "complete": "mode"}
+_STEPS = {
+    "base_url": "Name its address with --base-url https://HOST/v1.",
+    "model": "Name one with --model, as the server calls it.",
+}
 
 
 def check_support(task: Task, driver: Driver) -> None:
@@ -36,6 +41,20 @@ def check_support(task: Task, driver: Driver) -> None:
     if task.limits.max_turns is not None and capabilities.max_turns == "no" and task.model_from == "direct":
         raise _unsupported("max_turns", task.limits.max_turns, driver, capabilities.notes.get("max_turns", ""))
     _check_servers(task, capabilities, driver)
+    if driver.hosted and task.mode == "review" and not task.attachments:
+        step = "Give it what it should review with --attach FILE, as often as there are files."
+        raise BadInput("attachments", [], f"{driver.title} sees no files but those.", next_step=step)
+
+
+def check_needs(task: Task, driver: Driver, env: Mapping[str, str]) -> None:
+    """Raises `BadInput` for what this agent cannot know by itself; a model that is played needs none of it."""
+    if task.model_from.startswith(("script:", "replay:")):
+        return
+    own = {**env, **task.env}
+    known = {"base_url": any(own.get(name) for name in driver.base_url_variables)}
+    for field in driver.needs:
+        if not getattr(task, field) and not known.get(field):
+            raise BadInput(field, "", f"{driver.title} has no usual one.", next_step=_STEPS[field])
 
 
 def _check_servers(task: Task, capabilities: Capabilities, driver: Driver) -> None:
