@@ -1,21 +1,59 @@
 """Claude Code: `claude -p`, driven by its stream of JSON."""
 
 import re
+from collections.abc import Sequence
 
-from inspan.contracts.driver import Capabilities, Channel, Driver, Install
+from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Transcript
+from inspan.protocol.events import Event
 
+from .acp import acp
 from .dialect import FAILURES, ClaudeDialect
 from .launching import SWITCHES, launch
 
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
+def _read(session: bytes) -> Sequence[Event]:
+    from .transcript import read  # Start-up time: runs do not need it.
+
+    return read(session)
+
+
+_CAPABILITIES = Capabilities(
+    presets_session_id=True,
+    reports_cost=True,
+    streams_text=True,
+    root_needs_box=True,
+    review="yes",
+    complete="yes",
+    allowed_tools="yes",
+    disallowed_tools="yes",
+    output_schema="yes",
+    system_prompt="yes",
+    append_system_prompt="yes",
+    resume="yes",
+    fork="yes",
+    extra_dirs="yes",
+    max_turns="yes",
+    reports_denials="yes",
+    login="yes",
+    login_follows_gateway=True,
+    efforts=("low", "medium", "high", "xhigh", "max"),
+    attachments=("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"),
+    mcp=("stdio", "http"),
+    notes={
+        "review": "Settings, memory files and MCP servers are left out: their rules and hooks could loosen it. A "
+        "repository's own .git/config can name programs that git runs: add sandbox bwrap if you did not clone it.",
+        "allowed_tools": "Read, Edit and Write reach outside of the working folder unless a pattern holds them.",
+    },
+)
+
 DRIVER = Driver(
     name="claude",
     title="Claude Code",
     program="claude",
     wire="messages",
-    channels=(Channel(kind="stream", launch=launch, dialect=ClaudeDialect),),
+    channels=(Channel(kind="stream", launch=launch, dialect=ClaudeDialect), acp(_CAPABILITIES)),
     install=Install(
         package="claude-agent-sdk",
         release="0.2.182",
@@ -36,6 +74,8 @@ DRIVER = Driver(
     credentials=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     variables=("ANTHROPIC_", "CLAUDE_", "CLAUDECODE"),
     failures=FAILURES,
+    transcripts="projects/*/{session_id}.jsonl",
+    transcript=Transcript(read=_read),
     session_ids=_SESSION_ID,
     login_hint="run `claude` once and /login, or set ANTHROPIC_API_KEY",
     provider="anthropic",
@@ -52,34 +92,7 @@ DRIVER = Driver(
         ("~/.claude/settings.json", "env.CLAUDE_CODE_USE_VERTEX"),
     ),
     settings_in=("exec", "complete"),
-    capabilities=Capabilities(
-        presets_session_id=True,
-        reports_cost=True,
-        streams_text=True,
-        root_needs_box=True,
-        review="yes",
-        complete="yes",
-        allowed_tools="yes",
-        disallowed_tools="yes",
-        output_schema="yes",
-        system_prompt="yes",
-        append_system_prompt="yes",
-        resume="yes",
-        fork="yes",
-        extra_dirs="yes",
-        max_turns="yes",
-        reports_denials="yes",
-        login="yes",
-        login_follows_gateway=True,
-        efforts=("low", "medium", "high", "xhigh", "max"),
-        attachments=("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"),
-        mcp=("stdio", "http"),
-        notes={
-            "review": "Settings, memory files and MCP servers are left out: their rules and hooks could loosen it. A "
-            "repository's own .git/config can name programs that git runs: add sandbox bwrap if you did not clone it.",
-            "allowed_tools": "Read, Edit and Write reach outside of the working folder unless a pattern holds them.",
-        },
-    ),
+    capabilities=_CAPABILITIES,
     instructions="CLAUDE.md",
     skills=(".claude/skills",),
     trial_model="claude-haiku-4-5",

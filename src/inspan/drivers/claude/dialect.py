@@ -85,7 +85,9 @@ class _Message(msgspec.Struct):
     model: str = ""
 
 
-class _Tokens(msgspec.Struct):
+class Tokens(msgspec.Struct):
+    """Tokens in its own spelling."""
+
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_input_tokens: int = 0
@@ -124,7 +126,7 @@ class _Frame(msgspec.Struct):
     errors: list[str] = []
     terminal_reason: str | None = None
     stop_reason: str | None = None
-    usage: _Tokens | None = None
+    usage: Tokens | None = None
     total_cost_usd: float | None = None
     model_usage_since_last_result: dict[str, _Spent] | None = None
     mcp_servers: list[_Server] = []
@@ -169,7 +171,8 @@ _DENIED = re.compile(
 )
 
 
-def _usage(tokens: _Tokens) -> Usage:
+def usage_of(tokens: Tokens) -> Usage:
+    """The same in ours."""
     details = tokens.output_tokens_details or {}
     return Usage(
         input=tokens.input_tokens,
@@ -358,7 +361,7 @@ class ClaudeDialect:
 
     def _spent(self, frame: _Frame) -> tuple[Usage, float | None]:
         """Tokens and cost since the last result: `usage` leaves out subagents, the total is the whole session's."""
-        usage, models = _usage(frame.usage or _Tokens()), frame.model_usage_since_last_result
+        usage, models = usage_of(frame.usage or Tokens()), frame.model_usage_since_last_result
         if models is not None:
             return _sum(models.values(), reasoning=usage.reasoning if models else 0), round(
                 sum(spent.cost for spent in models.values()), 9

@@ -15,12 +15,12 @@ from inspan.contracts.servers import veiled
 from inspan.contracts.wording import schema_words
 from inspan.protocol.task import McpServer, Task
 
-_EDITORS = ("Edit", "Write", "NotebookEdit")
+EDITORS = ("Edit", "Write", "NotebookEdit")
 _SERVER_START_MS = 10_000
 _BUDGETED_ANSWER = 32_000
 _LONGEST_ARGUMENT = 120_000
 _SNAPSHOTS = (2, 1, 260)
-_READERS = ("Bash", "Read", "Grep", "Glob")
+READERS = ("Bash", "Read", "Grep", "Glob")
 # Each leads to another way to the model.
 SWITCHES = (
     "CLAUDE_CODE_USE_BEDROCK",
@@ -51,15 +51,15 @@ def launch(task: Task, place: Place) -> Launch:
         if content:
             files[f"{place.scratch}/{name}"] = content
             argv += [flag, f"{place.scratch}/{name}"]
-    if place.config or not _is_free(task):
+    if place.config or not is_free(task):
         argv.append("--strict-mcp-config")
     if place.attachments:
         argv += ["--input-format", "stream-json"]
-    env = {**_environment(task, place), **hidden.variables}
+    env = {**environment(task, place), **hidden.variables}
     return Launch(argv=tuple(argv), env=env, files=files, stdin=_stdin(task, place))
 
 
-def _is_free(task: Task) -> bool:
+def is_free(task: Task) -> bool:
     """Whether it may do everything; else nobody's settings may add to what it may do."""
     return task.mode == "exec" and task.allowed_tools is None
 
@@ -68,13 +68,13 @@ def _permissions(task: Task) -> list[str]:
     """What each mode may do. With `bypassPermissions` a list of tools restricts nothing, so a list means `dontAsk`."""
     extra = task.allowed_tools or ()
     denied = task.disallowed_tools
-    if _is_free(task):
+    if is_free(task):
         return ["--permission-mode", "bypassPermissions", *_listed("--disallowedTools", denied)]
     if task.mode == "review":
         # Without a rule, its own list of commands that only read lets those run and nothing else.
-        offered, denied = (*_READERS, *_names(extra)), (*_EDITORS, *denied)
+        offered, denied = (*READERS, *tool_names(extra)), (*EDITORS, *denied)
     else:
-        offered = _names(extra)
+        offered = tool_names(extra)
     return [
         "--permission-mode",
         "dontAsk",
@@ -88,7 +88,7 @@ def _permissions(task: Task) -> list[str]:
 def _sources(task: Task, place: Place) -> list[str]:
     """Whose settings apply where a mode must hold: hooks of a project run at once and may allow what they like, and
     rules of the user allow commands that write."""
-    if _is_free(task):
+    if is_free(task):
         return []
     return ["--setting-sources", "user" if task.mode == "complete" and not place.config else ""]
 
@@ -100,7 +100,7 @@ def _settings(endpoint: Endpoint) -> bytes:
     return msgspec.json.encode({"env": env, "apiKeyHelper": ""})
 
 
-def _names(patterns: Sequence[str]) -> tuple[str, ...]:
+def tool_names(patterns: Sequence[str]) -> tuple[str, ...]:
     """The built-in tools that these patterns are about: `Bash(git *)` is about Bash; tools of servers are none."""
     return tuple(pattern.partition("(")[0] for pattern in patterns if not pattern.startswith("mcp__"))
 
@@ -164,7 +164,7 @@ def _expanded(variables: Mapping[str, str]) -> dict[str, str]:
     return {name: f"${{{variable}}}" for name, variable in variables.items()}
 
 
-def _environment(task: Task, place: Place) -> dict[str, str]:
+def environment(task: Task, place: Place) -> dict[str, str]:
     # Retries are off: whoever started the run decides whether to try again. By default 401 and 500 go on for minutes.
     # A command that went to the background keeps the program from leaving for ten minutes after its last word.
     env = {

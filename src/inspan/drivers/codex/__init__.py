@@ -1,18 +1,54 @@
 """Codex: `codex exec`, driven by its stream of JSON."""
 
 import re
+from collections.abc import Sequence
 
-from inspan.contracts.driver import Capabilities, Channel, Driver, Install
+from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Transcript
+from inspan.protocol.events import Event
 
+from .acp import acp
 from .dialect import FAILURES, CodexDialect, told_in
 from .launching import launch
+
+
+def _read(session: bytes) -> Sequence[Event]:
+    from .transcript import read  # Start-up time: runs do not need it.
+
+    return read(session)
+
+
+_CAPABILITIES = Capabilities(
+    review="yes",
+    complete="yes",
+    output_schema="yes",
+    system_prompt="yes",
+    append_system_prompt="yes",
+    resume="yes",
+    fork="yes",
+    extra_dirs="yes",
+    login="yes",
+    login_follows_gateway=True,
+    efforts=("none", "minimal", "low", "medium", "high", "xhigh"),
+    attachments=("image/png", "image/jpeg", "image/gif", "image/webp"),
+    mcp=("stdio", "http"),
+    grants=("Read", "Grep", "Glob", "mcp__"),
+    notes={
+        "review": "Servers of tools in your own settings are started; those that you have approved can be called.",
+        "allowed_tools": "It has no list of tools: use mode review, which its sandbox holds to reading.",
+        "complete": "Without tools, unless some are allowed: then it reads by its shell, in a read-only sandbox.",
+        "mcp": "A server that was asked for and does not start ends the run.",
+        "max_turns": "It counts no turns; with a gateway, inspan counts its model calls.",
+        "reports_denials": "Commands that its sandbox stops are told to the model only; other denials are listed.",
+        "reports_usage": "Without a gateway the tokens of its subagents are not told.",
+    },
+)
 
 DRIVER = Driver(
     name="codex",
     title="Codex",
     program="codex",
     wire="responses",
-    channels=(Channel(kind="stream", launch=launch, dialect=CodexDialect),),
+    channels=(Channel(kind="stream", launch=launch, dialect=CodexDialect), acp(_CAPABILITIES)),
     install=Install(
         package="openai-codex-cli-bin",
         program="codex_cli_bin/bin/codex",
@@ -30,6 +66,7 @@ DRIVER = Driver(
     failures=FAILURES,
     transcripts="sessions/*/*/*/rollout-*-{session_id}.jsonl",
     told_in=told_in,
+    transcript=Transcript(read=_read),
     # A name that is no id would silently begin a new thread (0.163).
     session_ids=re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
     login_hint="codex login, or set CODEX_API_KEY",
@@ -43,31 +80,7 @@ DRIVER = Driver(
         ("~/.codex/config.toml", "profile"),
     ),
     bound_credentials=("CODEX_ACCESS_TOKEN",),
-    capabilities=Capabilities(
-        review="yes",
-        complete="yes",
-        output_schema="yes",
-        system_prompt="yes",
-        append_system_prompt="yes",
-        resume="yes",
-        fork="yes",
-        extra_dirs="yes",
-        login="yes",
-        login_follows_gateway=True,
-        efforts=("none", "minimal", "low", "medium", "high", "xhigh"),
-        attachments=("image/png", "image/jpeg", "image/gif", "image/webp"),
-        mcp=("stdio", "http"),
-        grants=("Read", "Grep", "Glob", "mcp__"),
-        notes={
-            "review": "Servers of tools in your own settings are started; those that you have approved can be called.",
-            "allowed_tools": "It has no list of tools: use mode review, which its sandbox holds to reading.",
-            "complete": "Without tools, unless some are allowed: then it reads by its shell, in a read-only sandbox.",
-            "mcp": "A server that was asked for and does not start ends the run.",
-            "max_turns": "It counts no turns; with a gateway, inspan counts its model calls.",
-            "reports_denials": "Commands that its sandbox stops are told to the model only; other denials are listed.",
-            "reports_usage": "Without a gateway the tokens of its subagents are not told.",
-        },
-    ),
+    capabilities=_CAPABILITIES,
     instructions="AGENTS.md",
     skills=(".agents/skills",),
     trial_model="gpt-5.5",

@@ -114,7 +114,7 @@ _DENIED = re.compile(
 )
 _NOT_APPROVED = "MCP tool call requires approval"
 _SERVERS_FAILED = re.compile(r"required MCP servers failed to initialize: (.*?)(?: \(code -?\d+\))?$")
-_CHANGES: dict[str, Change] = {"add": "added", "update": "modified", "delete": "deleted"}
+CHANGES: dict[str, Change] = {"add": "added", "update": "modified", "delete": "deleted"}
 
 
 def _usage(tokens: _Tokens) -> Usage:
@@ -178,7 +178,7 @@ def _patch_ended(item: _Item) -> list[Event]:
     if item.status == "failed":
         return [ToolFailed(id=item.id, name="apply_patch", output=item.message)]
     changed = [
-        FileChanged(path=change.path, change=_CHANGES.get(change.kind, "modified"), id=item.id)
+        FileChanged(path=change.path, change=CHANGES.get(change.kind, "modified"), id=item.id)
         for change in item.changes
     ]
     return [*changed, ToolCompleted(id=item.id, name="apply_patch")]

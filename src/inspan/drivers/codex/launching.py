@@ -11,7 +11,7 @@ from inspan.contracts.servers import veiled
 from inspan.contracts.wording import schema_words
 from inspan.protocol.task import McpServer, Task
 
-_TOKEN = "INSPAN_RUN_TOKEN"
+TOKEN = "INSPAN_RUN_TOKEN"
 _SERVER_START_S = 10
 _LONGEST_ARGUMENT = 120_000
 
@@ -49,11 +49,11 @@ def launch(task: Task, place: Place) -> Launch:
     # With `=`, for an image takes every word after it as another one.
     argv = [place.program, "exec", "--json", *(f"--image={path}" for path in images)]
     argv += ["--skip-git-repo-check", *_mode(task, place), *_provider(place)]
-    env = {_TOKEN: place.endpoint.token} if place.endpoint and place.endpoint.variable else {}
+    env = {TOKEN: place.endpoint.token} if place.endpoint and place.endpoint.variable else {}
     if task.mode != "exec":
         # The only place that its read-only sandbox leaves writable, and gone after each command: tests need one.
         env["TMPDIR"] = "/dev/shm"
-    if _takes_no_tools(task):
+    if takes_no_tools(task):
         env["CODEX_EXEC_SERVER_URL"] = "none"  # Without a place to run them, no tool that touches the machine is left.
     if place.config:
         # Each of the two alone still looks up hosts and delays the exit by 5 s (0.163).
@@ -126,7 +126,7 @@ def _mode(task: Task, place: Place) -> tuple[str, ...]:
     if task.mode == "exec":
         return ("--dangerously-bypass-approvals-and-sandbox",)
     held = (*_READ_ONLY, "-c", f"projects={{{_untrusted(place.cwd)}}}")
-    return (*held, *_NO_TOOLS) if _takes_no_tools(task) else held
+    return (*held, *_NO_TOOLS) if takes_no_tools(task) else held
 
 
 def _untrusted(cwd: str) -> str:
@@ -137,13 +137,13 @@ def _untrusted(cwd: str) -> str:
     return ",".join(f'{_quoted(folder)}={{trust_level="untrusted"}}' for folder in folders)
 
 
-def _takes_no_tools(task: Task) -> bool:
+def takes_no_tools(task: Task) -> bool:
     return task.mode == "complete" and not task.allowed_tools
 
 
 def _servers(task: Task, env: dict[str, str]) -> list[str]:
     """Servers as its config has them; one that does not start would be left out without a word, unless required."""
-    if _takes_no_tools(task):
+    if takes_no_tools(task):
         return []
     hidden = veiled(task.mcp_servers)
     env.update(hidden.variables)
@@ -189,7 +189,7 @@ def _quoted(text: str) -> str:
 def _provider(place: Place) -> tuple[str, ...]:
     if place.endpoint is None:
         return ()
-    way_in = f'env_key="{_TOKEN}"' if place.endpoint.variable else "requires_openai_auth=true"
+    way_in = f'env_key="{TOKEN}"' if place.endpoint.variable else "requires_openai_auth=true"
     # Its own retries are off: whoever started the run decides whether to try again.
     provider = (
         f'{{name="inspan",base_url="{place.endpoint.url}",{way_in},wire_api="responses",'

@@ -78,6 +78,9 @@ def _table(counts: dict[str, int]) -> str:
 def _essence(events: list[dict[str, Any]], lacks: tuple[str, ...]) -> list[dict[str, Any]]:
     """What both must tell: who said what, and what the tools did."""
     told = [event for event in events if event["kind"] in _COMPARED and event["kind"] not in lacks]
+    # Some agents name their calls anew in what they keep: which call it is must be the same, not its name.
+    ids = list(dict.fromkeys(event["id"] for event in told if "id" in event))
+    told = [{**event, "id": f"call {ids.index(event['id']) + 1}"} if "id" in event else event for event in told]
     return [{name: event[name] for name in _FIELDS if event.get(name) not in (None, "", [])} for event in told]
 
 

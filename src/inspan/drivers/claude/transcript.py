@@ -1,0 +1,74 @@
+"""The session file of Claude Code, read back: its lines hold what the stream held (2.1.325)."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from inspan.protocol.events import Event, TurnCompleted, TurnStarted
+from inspan.protocol.task import Task
+from inspan.protocol.usage import Told, Usage
+from inspan.protocol.wire import UNREADABLE
+
+from .dialect import ClaudeDialect, Tokens, usage_of
+
+_Line = dict[str, Any]
+
+
+def read(transcript: bytes) -> Sequence[Event]:
+    """The events of all its turns; lines of its own bookkeeping tell nothing."""
+    return list(_events(transcript))
+
+
+def _events(transcript: bytes) -> Iterator[Event]:
+    dialect = ClaudeDialect(Task(prompt="", cwd="/"), Told())
+    calls: dict[str, Usage] = {}
+    for line in _lines(transcript):
+        if line.get("type") == "user" and not _results(line):
+            yield from _ended(calls)
+            yield TurnStarted()
+        elif line.get("type") in ("user", "assistant"):
+            calls |= _used(line)
+            yield from dialect.receive(_as_frame(line)).events
+    yield from _ended(calls)
+
+
+def _lines(transcript: bytes) -> Iterator[_Line]:
+    """The lines of the main conversation; the last one may be half written."""
+    for text in transcript.split(b"\n"):
+        try:
+            line = msgspec.json.decode(text, type=_Line)
+        except UNREADABLE:
+            continue
+        if not line.get("isSidechain") and not line.get("isMeta") and isinstance(line.get("message"), dict):
+            yield line
+
+
+def _results(line: _Line) -> bool:
+    content = line["message"].get("content")
+    return isinstance(content, list) and any(_kind(part) == "tool_result" for part in cast(list[object], content))
+
+
+def _kind(part: object) -> object:
+    return cast(_Line, part).get("type") if isinstance(part, dict) else None
+
+
+def _as_frame(line: _Line) -> bytes:
+    frame = {"type": line["type"], "message": line["message"], "session_id": line.get("sessionId", "")}
+    if "toolUseResult" in line:
+        frame["tool_use_result"] = line["toolUseResult"]
+    return msgspec.json.encode(frame)
+
+
+def _used(line: _Line) -> dict[str, Usage]:
+    """The tokens of one call, by its message: each block of the answer has a line, with the tokens of all of them."""
+    message = line["message"]
+    if "usage" not in message:
+        return {}
+    return {str(message.get("id", "")): usage_of(msgspec.convert(message["usage"], Tokens))}
+
+
+def _ended(calls: dict[str, Usage]) -> Iterator[Event]:
+    if calls:
+        yield TurnCompleted(usage=sum(calls.values(), Usage()))
+        calls.clear()
