@@ -118,6 +118,12 @@ class AgentTooOld(AgentUnusable):
     code = "agent_too_old"
 
 
+class AgentUntested(AgentUnusable):
+    """The program's version was never tried, and the run was to be strict about it."""
+
+    code = "agent_untested"
+
+
 class NotAnAgent(AgentUnusable):
     """There is a file, but it cannot be run or does not answer as this agent."""
 

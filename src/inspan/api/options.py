@@ -51,6 +51,7 @@ class SharedOptions(TypedDict, total=False):
     faults: Sequence[str]
     fault_seed: int
     partial: bool
+    strict: bool
     limits: Limits
     env: Mapping[str, str]
     options: Sequence[str]

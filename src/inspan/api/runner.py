@@ -1,6 +1,7 @@
 """One agent, three modes, whatever the agent is: and its sessions, and the driver contract beside them."""
 
 import asyncio
+import os
 from collections.abc import Sequence
 from typing import Any, NoReturn, Unpack
 
@@ -9,6 +10,7 @@ import msgspec
 from inspan.contracts.driver import BASE_ALLOWED_TOOLS
 from inspan.engine import registry
 from inspan.engine.answers import REPAIRS, repair_prompt
+from inspan.engine.roster import named
 from inspan.engine.validation import Environment, validate
 from inspan.errors import BadInput, Unsupported
 from inspan.protocol.limits import Limits
@@ -24,7 +26,9 @@ class Runner:
 
     def __init__(self, agent: str, defaults: Options) -> None:
         check_names(defaults)
-        self.agent = registry.driver(agent).name
+        self.agent = (
+            named(agent, cwd=str(defaults.get("cwd") or os.getcwd())).name if agent else registry.driver("").name
+        )
         self._defaults = defaults
 
     def __repr__(self) -> str:
@@ -56,8 +60,11 @@ class Runner:
         for _ in range(repairs):
             if result.reason != "unfit_answer":
                 break
-            again: Options = {**options, "resume": result.run_id, "cwd": "", "fork": False, "attachments": ()}
-            asked = await self._run("complete", repair_prompt(result.error), again, output_schema=output_schema)
+            words, again = f"{prompt}\n\n{repair_prompt(result.error)}", Options(**options)
+            if result.session_id:  # It knows the rest.
+                words = repair_prompt(result.error)
+                again |= {"resume": result.run_id, "cwd": "", "fork": False, "attachments": ()}
+            asked = await self._run("complete", words, again, output_schema=output_schema)
             result = together(result, asked)
         return result
 

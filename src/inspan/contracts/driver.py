@@ -207,10 +207,11 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
     `transcripts` is where it keeps a session, a pattern below its config folder with `{session_id}` in it; `told_in`
     reads the end of one and gives the session's tokens and cost so far, `transcript` the whole.
 
-    Versions below `oldest` cannot work; those from `tested` to the installed one were tried. `models` are names for
-    models that the program does not know itself. `instructions` and `skills` are what it reads in a working folder.
-    `cannot` says why the program cannot do what a scenario of the matrix asks, by the scenario's name; `trial_model` is
-    a model that a scenario may ask for. `recordable` takes the vendor's own prompt out of a line that is recorded.
+    Versions below `oldest` cannot work; those from `tested` to the installed one were tried. `accepts` are the options
+    that `launch` uses, which the program's words for `help_words` must have. `models` are names for models that the
+    program does not know itself. `instructions` and `skills` are what it reads in a working folder. `cannot` says why
+    the program cannot do what a scenario of the matrix asks, by the scenario's name; `trial_model` is a model that a
+    scenario may ask for. `recordable` takes the vendor's own prompt out of a line that is recorded.
 
     `base_url` is the address of its provider, which `base_url_variables` replace, and `login_url` the one for a login.
     `provider` is that provider's name in price lists. `switches` are variables, and `settings` places in its settings
@@ -234,6 +235,8 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
     version_words: re.Pattern[str] = re.compile(r"(\d+)\.(\d+)\.(\d+)")
     oldest: tuple[int, ...] = ()
     tested: tuple[int, ...] = ()
+    accepts: tuple[str, ...] = ()
+    help_words: tuple[str, ...] = ("--help",)
     config_variable: str = ""
     state_paths: tuple[str, ...] = ()
     login_paths: tuple[str, ...] = ()
@@ -279,5 +282,7 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def program_variable(self) -> str:
-        """The variable by which a user names the program: `INSPAN_<NAME>_BIN`."""
-        return f"INSPAN_{re.sub(r'[^A-Za-z0-9]', '_', self.name).upper()}_BIN"
+        """The variable by which a user names the program: `INSPAN_<NAME>_BIN`; a channel's own has its name in it."""
+        channel = self.channels[0]
+        name = f"{self.name}_{channel.name}" if channel.program else self.name
+        return f"INSPAN_{re.sub(r'[^A-Za-z0-9]', '_', name).upper()}_BIN"

@@ -17,9 +17,11 @@ from .access import Access, access
 from .attachments import attached
 from .catalogue import neighbours
 from .narrowing import by_channel, by_way, way_of
+from .presets import driver_of
 from .program import Program, carried, locate
 from .route import Route, check_base_url, check_model_from, route
 from .support import check_needs, check_support
+from .tested import refuse_untested
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +42,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 def choose(task: Task, env: Mapping[str, str]) -> Choice:
     """Everything that can be known without a run folder; raises `InspanError` with the next step."""
-    driver = by_channel(registry.driver(task.agent), task.channel)
+    driver = by_channel(driver_of(task), task.channel)
     way_name = way_of(driver, task, env)
     driver = by_way(driver, way_name)
     task = msgspec.structs.replace(task, model=driver.models.get(task.model, task.model))
@@ -61,6 +63,8 @@ def choose(task: Task, env: Mapping[str, str]) -> Choice:
         step = "Use script:FILE or replay:FILE."
         raise BadInput("model_from", task.model_from, f"{driver.title} has no model of its own.", next_step=step)
     program = locate(driver, env)
+    if task.strict:
+        refuse_untested(driver, program)
     way_in = access(task, driver, env)
     way = containment.choose(cache_home(env), asked=env.get("INSPAN_CONTAINMENT", ""))
     if sandbox.boundary:

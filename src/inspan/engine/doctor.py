@@ -1,15 +1,16 @@
 """What works on this machine and what does not, each finding with its next step. Shows no secret."""
 
 import os
+import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from inspan.config import places
 from inspan.contracts.driver import Driver
 from inspan.contracts.sandbox import Box
-from inspan.errors import BadConfig, InspanError
+from inspan.errors import BadConfig, BadInput, InspanError
 from inspan.protocol.task import Task
 from inspan.sandboxes import containment
 from inspan.sandboxes.programs import bwrap, find
@@ -18,9 +19,15 @@ from inspan.stores.paths import cache_home, private_folder, runtime_home, state_
 from . import disk, registry
 from .access import access
 from .configured import Configured, configured
-from .program import locate
+from .install import ensure_node, install
+from .node import node_program
+from .program import Program, dotted, locate
+from .roster import Entry, roster
+from .support import check_needs
+from .tested import doubt, tested, unknown_options
 
 State = Literal["ok", "warning", "problem"]
+_REACHING_S = 5.0
 _NO_CONTAINMENT = "a reaper process stands in for a pid namespace"
 _HELPERS = {
     "git": "what a run has changed, and the demo's diff",
@@ -37,10 +44,16 @@ class Finding:
     state: State
     detail: str
     next_step: str = ""
+    remedy: str = ""
 
 
-def examine(env: Mapping[str, str] = os.environ) -> list[Finding]:
-    """Looks at Python, folders, disk, configuration, helper programs, containment, the sandbox and every agent."""
+def examine(env: Mapping[str, str] = os.environ, *, agents: Sequence[str] = ()) -> list[Finding]:
+    """Looks at Python, folders, disk, configuration, helper programs, containment, the sandbox, the gateway and agents.
+
+    Of these names, or every one that there is. A finding with a `remedy` can be put right by `put_right`.
+    """
+    looked_at = [entry for entry in roster(_here(), env) if not agents or entry.name in agents]
+    looked_at = looked_at or [Entry(name=name, driver=registry.driver(name)) for name in agents]
     state = _folder("state", state_home(env))
     return [
         Finding(subject="python", state="ok", detail=f"{sys.version.split()[0]} at {sys.executable}"),
@@ -49,10 +62,27 @@ def examine(env: Mapping[str, str] = os.environ) -> list[Finding]:
         _folder("sockets", runtime_home(env)),
         _config(env),
         *(_helper(name, use) for name, use in _HELPERS.items()),
+        _node(env),
         _containment(env),
         _sandbox(env),
-        *(_agent(driver, env) for driver in registry.drivers()),
+        _gateway(),
+        *(_entry(entry, env) for entry in looked_at if not (entry.driver and entry.driver.family)),
     ]
+
+
+def put_right(finding: Finding) -> Finding:
+    """Does what a finding's remedy names, and tells what came of it."""
+    kind, _, name = finding.remedy.partition(" ")
+    try:
+        if kind == "install":
+            found = install(registry.driver(name))
+            detail = f"installed {found.version} at {found.path}"
+        else:
+            ensure_node()
+            detail = f"installed at {node_program()}"
+    except InspanError as error:
+        return Finding(subject=finding.subject, state="problem", detail=error.message, next_step=error.next_step)
+    return Finding(subject=finding.subject, state="ok", detail=detail)
 
 
 def blocked(findings: list[Finding]) -> bool:
@@ -62,7 +92,7 @@ def blocked(findings: list[Finding]) -> bool:
 
 def has_agent(findings: list[Finding]) -> bool:
     """Whether at least one agent of a vendor can be started."""
-    agents = {f"agent {driver.name}" for driver in registry.drivers() if not driver.built_in}
+    agents = {f"agent {driver.name}" for driver in registry.drivers() if not (driver.built_in or driver.hosted)}
     return any(each.state != "problem" for each in findings if each.subject in agents)
 
 
@@ -90,6 +120,26 @@ def _helper(name: str, use: str) -> Finding:
     if path:
         return Finding(subject=name, state="ok", detail=path)
     return Finding(subject=name, state="warning", detail=f"not found ({use})", next_step=f"Install {name}.")
+
+
+def _node(env: Mapping[str, str]) -> Finding:
+    """Agents that are written for Node get inspan's own when they are installed; the user's is for the user's own."""
+    if os.access(node_program(), os.X_OK):
+        return Finding(subject="node", state="ok", detail=f"inspan's own at {node_program()}")
+    users = find("node", path=env.get("PATH", ""))
+    detail = f"not installed by inspan yet; yours is {users}" if users else "not installed by inspan yet"
+    return Finding(subject="node", state="ok", detail=detail, next_step="It comes with the first agent that needs it.")
+
+
+def _gateway() -> Finding:
+    """Whether a listener on loopback can be reached, as an agent reaches its gateway."""
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            socket.create_connection(listener.getsockname(), timeout=_REACHING_S).close()
+    except OSError as error:
+        step = "Allow connections to 127.0.0.1; runs with --direct work without them."
+        return Finding(subject="gateway", state="problem", detail=f"127.0.0.1: {error.strerror}", next_step=step)
+    return Finding(subject="gateway", state="ok", detail="a listener on 127.0.0.1 can be reached")
 
 
 def _containment(env: Mapping[str, str]) -> Finding:
@@ -133,6 +183,13 @@ def _here() -> str:
         return "/"
 
 
+def _entry(entry: Entry, env: Mapping[str, str]) -> Finding:
+    if entry.driver:
+        return _agent(entry.driver, env)
+    problem, step = (entry.problem.message, entry.problem.next_step) if entry.problem else ("it has no driver.", "")
+    return Finding(subject=f"agent {entry.name}", state="problem", detail=problem, next_step=step)
+
+
 def _agent(driver: Driver, env: Mapping[str, str]) -> Finding:
     subject = f"agent {driver.name}"
     try:
@@ -142,11 +199,47 @@ def _agent(driver: Driver, env: Mapping[str, str]) -> Finding:
     try:
         program = locate(driver, given.env)
     except InspanError as error:
-        return Finding(subject=subject, state="problem", detail=error.message, next_step=error.next_step)
-    detail = f"{driver.title} {program.version} at {program.path} ({program.source})"
+        remedy = f"install {driver.name}" if driver.install.package else ""
+        step = error.next_step
+        return Finding(subject=subject, state="problem", detail=error.message, next_step=step, remedy=remedy)
     if driver.built_in:
-        return Finding(subject=subject, state="ok", detail=f"{detail}; needs --model-from")
-    return _way_in(subject, detail, driver, given)
+        detail = f"{driver.title} {program.version}; needs --model-from"
+        return Finding(subject=subject, state="ok", detail=detail)
+    if driver.hosted:
+        detail = f"{driver.title}, an API without a program"
+        try:
+            check_needs(given.task, driver, given.env)
+        except BadInput as error:
+            return Finding(subject=subject, state="ok", detail=f"{detail}; {error.message}", next_step=error.next_step)
+        return _way_in(subject, detail, driver, given)
+    detail = f"{driver.title} {program.version} at {program.path} ({program.source})"
+    if doubts := _doubts(driver, program, given.env):
+        remedy = f"install {driver.name}"
+        step = (
+            f"`inspan agents install {driver.name}` for {driver.install.version}, or try it: {_trial(driver, program)}."
+        )
+        detail = f"{detail}; {doubts}"
+        return Finding(subject=subject, state="warning", detail=detail, next_step=step, remedy=remedy)
+    return _way_in(subject, f"{detail}; {_tried(driver)}", driver, given)
+
+
+def _doubts(driver: Driver, program: Program, env: Mapping[str, str]) -> str:
+    """Why this version may not do: nobody has tried it, or its help does not name what is needed."""
+    unknown = unknown_options(driver, program, env)
+    words = [doubt(driver, program), f"its help does not name {', '.join(unknown)}." if unknown else ""]
+    return " ".join(word for word in words if word)
+
+
+def _trial(driver: Driver, program: Program) -> str:
+    return f"`inspan matrix --agent {driver.name}@{program.version}`"
+
+
+def _tried(driver: Driver) -> str:
+    known = tested(driver)
+    if known is None:
+        return "no version was tried"
+    oldest, newest = map(dotted, known)
+    return f"tried on {newest}" if oldest == newest else f"tried from {oldest} to {newest}"
 
 
 def _way_in(subject: str, detail: str, driver: Driver, given: Configured) -> Finding:

@@ -71,7 +71,7 @@ def _write_launcher(driver: Driver, folder: str) -> None:
 
 
 def _by_npm(driver: Driver, folder: str, program: str) -> None:
-    _ensure_node()
+    ensure_node()
     recipe = driver.install
     wanted = on_this_machine(recipe.requirement)
     env = {"npm_config_cache": os.path.join(cache_home(), "npm"), **os.environ, "npm_config_update_notifier": "false"}
@@ -113,7 +113,8 @@ def _unpack(folder: str, package: str) -> None:
     os.rename(os.path.join(folder, "package"), target)
 
 
-def _ensure_node() -> None:
+def ensure_node() -> None:
+    """Puts inspan's own Node in place, if it is not there yet; raises `AgentMissing`."""
     target = node_folder()
     if os.access(node_program(), os.X_OK):
         return

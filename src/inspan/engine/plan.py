@@ -37,6 +37,7 @@ from .choice import Choice, choose
 from .environment import agent_environment, known_secrets
 from .route import Route
 from .sessions import Taken, config_folder, correct_told, release, take, told_before, with_session
+from .tested import doubt
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +69,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     places: dict[str, str]
     secrets: dict[str, str]
     litter: list[str]
+    warnings: list[str] = []
 
     @property
     def started(self) -> RunStarted:
@@ -89,6 +91,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             sandbox=self.sandbox,
             containment=self.containment,
             model_from=self.route.model_from,
+            warnings=self.warnings,
             inspan=__version__,
         )
 
@@ -252,6 +255,7 @@ def _plan(
             servers=task.mcp_servers.values(),
         ),
         litter=[name for name in driver.litter if not os.path.lexists(os.path.join(task.cwd, name))],
+        warnings=[sentence for sentence in (doubt(driver, choice.program),) if sentence],
     )
 
 

@@ -43,7 +43,9 @@ def locate(driver: Driver, env: Mapping[str, str] = os.environ) -> Program:
             return Program(path=path, version=_checked_version(driver, path, env), source=source)
     raise AgentMissing(
         f"{driver.title} was not found; looked for {driver.program!r} at: {'; '.join(tried)}.",
-        next_step=f"`inspan agents install {driver.name}`, or set {driver.program_variable} to the program.",
+        next_step=f"`inspan agents install {driver.name}`, or set {driver.program_variable} to the program."
+        if driver.install.package
+        else "Put it on PATH, or name it by its whole path.",
     )
 
 
@@ -94,11 +96,13 @@ def _candidates(driver: Driver, env: Mapping[str, str]) -> Iterator[tuple[str, s
 
 def _checked_version(driver: Driver, path: str, env: Mapping[str, str]) -> str:
     _refuse_no_program(driver, path)
+    if not driver.install.package and not driver.oldest:
+        return ""  # Nothing is known of it, not even what it does when it is asked for its version.
     if driver.install.node:
         from .node import refuse_old_node  # Start-up time: few agents are run by it.
 
         refuse_old_node(driver, path, env)
-    said = remembered(path, lambda: _ask(driver, path, env), worth=lambda said: bool(_version_in(driver, said)))
+    said = remembered(path, lambda: ask(driver, path, env), worth=lambda said: bool(_version_in(driver, said)))
     version = _version_in(driver, said)
     if not version:
         raise NotAnAgent(
@@ -107,10 +111,10 @@ def _checked_version(driver: Driver, path: str, env: Mapping[str, str]) -> str:
         )
     if version < driver.oldest:
         raise AgentTooOld(
-            f"{driver.title} {_dotted(version)} at {path} is too old; it takes {_dotted(driver.oldest)}.",
+            f"{driver.title} {dotted(version)} at {path} is too old; it takes {dotted(driver.oldest)}.",
             next_step=f"Upgrade it, or `inspan agents install {driver.name}` for {driver.install.version}.",
         )
-    return _dotted(version)
+    return dotted(version)
 
 
 def _version_in(driver: Driver, said: str) -> tuple[int, ...]:
@@ -126,13 +130,14 @@ def _refuse_no_program(driver: Driver, path: str) -> None:
         raise NotAnAgent(f"{path} is not an executable file.", next_step=f"chmod +x it, or: {hint}")
 
 
-def _ask(driver: Driver, path: str, env: Mapping[str, str]) -> str:
+def ask(driver: Driver, path: str, env: Mapping[str, str], *, words: tuple[str, ...] = ("--version",)) -> str:
+    """What the program prints for these words; raises `NotAnAgent` for what cannot be started."""
     import subprocess  # Start-up time: a version that was asked once is remembered.
 
     lean = {name: env[name] for name in ("PATH", "HOME", "LANG") if name in env}
     try:
         done = subprocess.run(
-            [path, "--version"],
+            [path, *words],
             env=lean,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -149,5 +154,13 @@ def _ask(driver: Driver, path: str, env: Mapping[str, str]) -> str:
     return (done.stdout + done.stderr).decode(errors="replace").strip()
 
 
-def _dotted(version: tuple[int, ...]) -> str:
+def version_of(text: str) -> tuple[int, ...]:
+    """The numbers of a version, up to the first part that is none."""
+    parts = text.split(".")
+    numbers = [int(part) for part in parts if part.isdigit()]
+    return tuple(numbers[: next((at for at, part in enumerate(parts) if not part.isdigit()), len(parts))])
+
+
+def dotted(version: tuple[int, ...]) -> str:
+    """A version as it is written."""
     return ".".join(str(part) for part in version)

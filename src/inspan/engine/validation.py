@@ -11,6 +11,7 @@ from inspan.sandboxes.programs import bwrap, find
 from .checks import check
 from .choice import choose
 from .sessions import with_session
+from .tested import doubt
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +35,7 @@ def validate(task: Task, *, env: Mapping[str, str] = os.environ) -> Environment:
     choice = choose(task, env)
     helpers = {"git": find("git", path=env.get("PATH", "")), "bwrap": bwrap()}
     warnings = [f"{name} was not found." for name, path in helpers.items() if not path]
-    warnings += choice.access.warnings
+    warnings += [*choice.access.warnings, *filter(None, (doubt(choice.driver, choice.program),))]
     if choice.access.kind == "none":
         warnings.append(f"No key and no login was found: {choice.driver.login_hint}.")
     return Environment(

@@ -33,6 +33,7 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="run_started"):
     sandbox: str
     containment: str
     model_from: str = ""
+    warnings: list[str] = []
     inspan: str
 
 
@@ -84,6 +85,21 @@ class AnswerGiven(_Event, frozen=True, kw_only=True, tag="answer_given"):
     """The answer of a run that was given a schema, as JSON text; whether it fits is said by the run's end."""
 
     text: str
+
+
+class Citation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A source of an answer; `number` is what stands for it in the text, as [1]."""
+
+    url: str
+    title: str = ""
+    date: str = ""
+    number: int = 0
+
+
+class CitationsGiven(_Event, frozen=True, kw_only=True, tag="citations_given"):
+    """The sources that the answer rests on, as its provider names them."""
+
+    citations: list[Citation]
 
 
 class ReasoningSaid(_Event, frozen=True, kw_only=True, tag="reasoning_said"):
@@ -276,6 +292,7 @@ Event = (
     | TextSaid
     | TextDelta
     | AnswerGiven
+    | CitationsGiven
     | ReasoningSaid
     | ToolStarted
     | ToolCompleted

@@ -21,26 +21,39 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     headers: dict[str, str] = {}
 
 
+class Preset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What makes an agent of the user's own: the agent that it is `like`, its `command`, and `flags` right behind."""
+
+    like: str
+    command: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
 class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One piece of work for one agent. `agent` empty means the default agent; `cwd` must be absolute.
+
+    With a `preset`, `agent` is the name of one that inspan does not know; the configuration fills it in.
 
     `mode`: `exec` may do everything, `review` reads and runs and cannot edit, `complete` gives one answer, no tools.
     `allowed_tools` is, in `exec`, all that the agent may use (`None`: everything); in the other modes it adds to what
     the mode grants. `system_prompt` replaces the agent's own, `append_system_prompt` stands behind it. `resume` is a
     run id, `@last` or the agent's own session id; `fork` leaves that session as it is and goes on in a copy.
     `output_schema` is the JSON Schema that the answer of `complete` must fit. `attachments` are paths of images and
-    files. `channel` is the way into the agent, its usual one where it is empty. `key_from` says where the API key is (`env:NAME`, `file:PATH`, `cmd:COMMAND`, `keyring:SERVICE/USER`);
-    `login` uses the subscription login of the user in its place. `options` are arguments for the agent's own program.
+    files. `channel` is the way into the agent, its usual one where it is empty. `key_from` says where the API key is
+    (`env:NAME`, `file:PATH`, `cmd:COMMAND`, `keyring:SERVICE/USER`); `login` uses the subscription login of the user in
+    its place. `options` are arguments for the agent's own program.
 
     `model_from` says who answers the model calls: `live` (the provider, through the gateway), `direct` (the provider,
     without one), `record:FILE`, `replay:FILE` or `script:FILE`; empty is `live` wherever it can be. `base_url` is the
     provider's address in place of the usual one. `budgets` hold for the whole project, the task and this run; `faults`
-    (`call 3: 529`) spoil model calls on purpose. `rates` and `prices` (by model) are about the provider.
+    (`call 3: 529`) spoil model calls on purpose. `strict` refuses a version of the agent that was never tried. `rates`
+    and `prices` (by model) are about the provider.
     """
 
     prompt: str
     cwd: str
     agent: str = ""
+    preset: Preset | None = None
     mode: Mode = "exec"
     model: str = ""
     effort: str = ""
@@ -69,6 +82,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     faults: tuple[str, ...] = ()
     fault_seed: int = 0
     partial: bool = False
+    strict: bool = False
     limits: Limits = Limits()
     env: dict[str, str] = {}
     options: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ from typing import Any, Literal, cast
 
 from inspan.protocol.events import (
     AnswerGiven,
+    CitationsGiven,
     EndingBegan,
     ErrorReported,
     Event,
@@ -98,11 +99,19 @@ def _line(text: str, kind: Kind) -> list[Passage]:
 def _run_started(event: RunStarted) -> list[Passage]:
     where = f"sandbox {event.sandbox}" if event.sandbox != "none" else f"contained by {event.containment}"
     model = f" · model from {event.model_from}" if event.model_from else ""
-    return _line(f"▶ {event.agent} {event.agent_version} · {event.run_id} · {where}{model}", "start")
+    head = _line(f"▶ {event.agent} {event.agent_version} · {event.run_id} · {where}{model}", "start")
+    return [*head, *(passage for warning in event.warnings for passage in _line(f"! {warning}", "warning"))]
 
 
 def _text(event: TextSaid | AnswerGiven) -> list[Passage]:
     return _line(event.text, "text")
+
+
+def _citations_given(event: CitationsGiven) -> list[Passage]:
+    named = (
+        (f"[{each.number}] " if each.number else "- ") + f"{each.title} {each.url}".strip() for each in event.citations
+    )
+    return [passage for each in named for passage in _line(f"  {each}", "note")]
 
 
 def _reasoning_said(event: ReasoningSaid) -> list[Passage]:
@@ -206,6 +215,7 @@ _TELLERS: dict[type, Callable[[Any], list[Passage]]] = {
     RunStarted: _run_started,
     TextSaid: _text,
     AnswerGiven: _text,
+    CitationsGiven: _citations_given,
     ReasoningSaid: _reasoning_said,
     ToolStarted: _tool_started,
     ToolCompleted: _tool_completed,

@@ -7,16 +7,25 @@ import click
 
 from inspan.cli.exit_codes import AGENT, FAILED
 from inspan.cli.output import print_json, styled, wants_colour
-from inspan.engine.doctor import Finding, blocked, examine, has_agent
+from inspan.cli.run_names import AgentName
+from inspan.engine.doctor import Finding, blocked, examine, has_agent, put_right
+from inspan.engine.registry import driver
 
 _MARKS = {"ok": ("✔", "green"), "warning": ("!", "yellow"), "problem": ("✘", "red")}
 
 
 @click.command()
+@click.argument("agents", nargs=-1, metavar="[AGENT]...", type=AgentName())
+@click.option("--fix", is_flag=True, help="Install what can be installed: the agents named, else the default one.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(as_json: bool) -> int:
-    """Check what works on this machine: folders, helper programs, containment, each agent and its login."""
-    findings = examine()
+def command(agents: tuple[str, ...], fix: bool, as_json: bool) -> int:
+    """Check what works on this machine: folders, helper programs, containment, the gateway, each agent and its login.
+
+    With names, only those agents are looked at.
+    """
+    findings = examine(agents=agents)
+    if fix:
+        findings = [_fixed(each, agents) for each in findings]
     if as_json:
         print_json(findings=[asdict(each) for each in findings])
         return _code(findings)
@@ -27,6 +36,14 @@ def command(as_json: bool) -> int:
         if each.next_step:
             click.echo(f"    → {each.next_step}")
     return _code(findings)
+
+
+def _fixed(finding: Finding, agents: tuple[str, ...]) -> Finding:
+    """The finding put right where it can be and was asked for; what others are missing is left alone."""
+    wanted = {f"agent {name}" for name in agents} or {f"agent {driver('').name}"}
+    if not finding.remedy or finding.subject not in wanted:
+        return finding
+    return put_right(finding)
 
 
 def _code(findings: list[Finding]) -> int:

@@ -62,6 +62,7 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
     env: tuple[str, ...]
     option: tuple[str, ...]
     partial: bool
+    strict: bool
     detach: bool
     as_json: bool
     quiet: bool
@@ -105,6 +106,7 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable for the agent; repeatable.")
 @click.option("--option", multiple=True, metavar="WORD", help="An argument for the agent's own program; repeatable.")
 @click.option("--partial", is_flag=True, help="Also record text piece by piece, where the agent streams it.")
+@click.option("--strict", is_flag=True, help="Refuse a version of the agent that was never tried.")
 @click.option("-d", "--detach", is_flag=True, help="Print the run id and leave.")
 @click.option("--json", "as_json", is_flag=True, help="Print every event as a line of JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the answer.")
@@ -190,6 +192,7 @@ def _task(given: _Given) -> Task:
         env=dict(_pair(each) for each in given.env),
         options=given.option,
         partial=given.partial,
+        strict=given.strict,
     )
 
 

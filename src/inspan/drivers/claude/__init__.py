@@ -2,21 +2,60 @@
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Transcript
+from inspan.dialects.acp.channel import acp_channel
 from inspan.protocol.events import Event
 
-from .acp import acp
 from .dialect import FAILURES, ClaudeDialect
 from .launching import SWITCHES, launch
 
+if TYPE_CHECKING:
+    from inspan.dialects.acp.speaker import Speaker
+
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+_ADAPTER = "@agentclientprotocol/claude-agent-acp"
 
 
 def _read(session: bytes) -> Sequence[Event]:
     from .transcript import read  # Start-up time: runs do not need it.
 
     return read(session)
+
+
+def _speaker() -> "Speaker":
+    from .acp import SPEAKER  # Start-up time: few runs take this channel.
+
+    return SPEAKER
+
+
+def _acp(capabilities: Capabilities) -> Channel:
+    """Its adapter to the Agent Client Protocol, which carries a program of its own."""
+    return acp_channel(
+        _speaker,
+        program="claude-agent-acp",
+        install=Install(
+            source="npm",
+            package=_ADAPTER,
+            version="0.99.0",
+            program=f"node_modules/{_ADAPTER}/dist/index.js",
+            node=(22,),
+        ),
+        version_words=re.compile(r"^(\d+)\.(\d+)\.(\d+)"),
+        oldest=(0, 99, 0),
+        capabilities=msgspec.structs.replace(
+            capabilities,
+            presets_session_id=False,
+            root_needs_box=False,
+            review_needs_box=True,
+            output_schema="asked",
+            attachments=tuple(kind for kind in capabilities.attachments if kind.startswith("image/")),
+        ),
+    )
 
 
 _CAPABILITIES = Capabilities(
@@ -53,7 +92,7 @@ DRIVER = Driver(
     title="Claude Code",
     program="claude",
     wire="messages",
-    channels=(Channel(kind="stream", launch=launch, dialect=ClaudeDialect), acp(_CAPABILITIES)),
+    channels=(Channel(kind="stream", launch=launch, dialect=ClaudeDialect), _acp(_CAPABILITIES)),
     install=Install(
         package="claude-agent-sdk",
         release="0.2.182",
@@ -68,6 +107,26 @@ DRIVER = Driver(
     ),
     version_words=re.compile(r"(\d+)\.(\d+)\.(\d+) \(Claude Code\)"),
     oldest=(2, 1, 212),
+    accepts=(
+        "--output-format",
+        "--input-format",
+        "--permission-mode",
+        "--tools",
+        "--allowedTools",
+        "--disallowedTools",
+        "--setting-sources",
+        "--settings",
+        "--resume",
+        "--fork-session",
+        "--session-id",
+        "--model",
+        "--effort",
+        "--json-schema",
+        "--add-dir",
+        "--include-partial-messages",
+        "--mcp-config",
+        "--strict-mcp-config",
+    ),
     config_variable="CLAUDE_CONFIG_DIR",
     state_paths=("~/.claude", "~/.claude.json"),
     login_paths=("~/.claude/.credentials.json",),

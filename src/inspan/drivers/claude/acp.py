@@ -1,18 +1,15 @@
 """Claude Code through its adapter to the Agent Client Protocol (0.99.0), which carries a program of its own."""
 
-import re
 from typing import Any
 
-import msgspec
-
-from inspan.contracts.driver import Capabilities, Channel, Install, Launch, Place
-from inspan.dialects.acp import Habits, Opening, acp_channel, opening_of
+from inspan.contracts.driver import Launch, Place
+from inspan.dialects.acp.opening import Opening, opening_of
+from inspan.dialects.acp.speaker import Habits, Speaker
 from inspan.protocol.task import Task
 
 from .dialect import FAILURES
 from .launching import EDITORS, READERS, SWITCHES, environment, is_free, tool_names
 
-_PACKAGE = "@agentclientprotocol/claude-agent-acp"
 _HABITS = Habits(
     failures=FAILURES,
     quiet=frozenset({"_auth/status_update"}),
@@ -38,6 +35,7 @@ def opening(task: Task, place: Place) -> Opening:
 def _options(task: Task, place: Place) -> dict[str, Any]:
     options: dict[str, Any] = {
         "promptSuggestions": False,
+        "extraArgs": {"name": "inspan"},  # Without a name it asks the model for one.
         "disallowedTools": list(task.disallowed_tools),
         "strictMcpConfig": bool(place.config) or not is_free(task),
         # What runs the servers of a project or a hook is a rule of somebody else's.
@@ -68,28 +66,4 @@ def _tools(task: Task) -> dict[str, Any]:
     return {"tools": list(tool_names(extra)), "allowedTools": list(extra)}
 
 
-def acp(capabilities: Capabilities) -> Channel:
-    """The channel, with what the agent can do by its usual one as far as it can do that here."""
-    return acp_channel(
-        launch,
-        opening=opening,
-        habits=_HABITS,
-        program="claude-agent-acp",
-        install=Install(
-            source="npm",
-            package=_PACKAGE,
-            version="0.99.0",
-            program=f"node_modules/{_PACKAGE}/dist/index.js",
-            node=(22,),
-        ),
-        version_words=re.compile(r"^(\d+)\.(\d+)\.(\d+)"),
-        oldest=(0, 99, 0),
-        capabilities=msgspec.structs.replace(
-            capabilities,
-            presets_session_id=False,
-            root_needs_box=False,
-            review_needs_box=True,
-            output_schema="asked",
-            attachments=tuple(kind for kind in capabilities.attachments if kind.startswith("image/")),
-        ),
-    )
+SPEAKER = Speaker(launch=launch, opening=opening, habits=_HABITS)

@@ -2,19 +2,58 @@
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Transcript
+from inspan.dialects.acp.channel import acp_channel
 from inspan.protocol.events import Event
 
-from .acp import acp
 from .dialect import FAILURES, CodexDialect, told_in
 from .launching import launch
+
+if TYPE_CHECKING:
+    from inspan.dialects.acp.speaker import Speaker
+
+_ADAPTER = "@agentclientprotocol/codex-acp"
 
 
 def _read(session: bytes) -> Sequence[Event]:
     from .transcript import read  # Start-up time: runs do not need it.
 
     return read(session)
+
+
+def _speaker() -> "Speaker":
+    from .acp import SPEAKER  # Start-up time: few runs take this channel.
+
+    return SPEAKER
+
+
+def _acp(capabilities: Capabilities) -> Channel:
+    """Its adapter to the Agent Client Protocol, which carries a program of its own."""
+    return acp_channel(
+        _speaker,
+        program="codex-acp",
+        install=Install(
+            source="npm",
+            package=_ADAPTER,
+            version="2.6.0",
+            program=f"node_modules/{_ADAPTER}/dist/index.js",
+            node=(22,),
+        ),
+        version_words=re.compile(r"codex-acp (\d+)\.(\d+)\.(\d+)"),
+        oldest=(2, 6, 0),
+        capabilities=msgspec.structs.replace(
+            capabilities,
+            review_needs_box=True,
+            streams_text=True,
+            output_schema="asked",
+            system_prompt="asked",
+            grants=("mcp__",),
+        ),
+    )
 
 
 _CAPABILITIES = Capabilities(
@@ -48,7 +87,7 @@ DRIVER = Driver(
     title="Codex",
     program="codex",
     wire="responses",
-    channels=(Channel(kind="stream", launch=launch, dialect=CodexDialect), acp(_CAPABILITIES)),
+    channels=(Channel(kind="stream", launch=launch, dialect=CodexDialect), _acp(_CAPABILITIES)),
     install=Install(
         package="openai-codex-cli-bin",
         program="codex_cli_bin/bin/codex",
@@ -56,6 +95,21 @@ DRIVER = Driver(
     ),
     version_words=re.compile(r"codex-cli (\d+)\.(\d+)\.(\d+)"),
     oldest=(0, 149, 0),
+    accepts=(
+        "--json",
+        "--image",
+        "--skip-git-repo-check",
+        "--dangerously-bypass-approvals-and-sandbox",
+        "--sandbox",
+        "--ignore-rules",
+        "--config",
+        "--model",
+        "--output-schema",
+        "--add-dir",
+        "--disable",
+        "resume",
+    ),
+    help_words=("exec", "--help"),
     config_variable="CODEX_HOME",
     state_paths=("~/.codex",),
     login_paths=("~/.codex/auth.json",),

@@ -1,23 +1,22 @@
 """Codex through its adapter to the Agent Client Protocol (2.6.0), which carries a program of its own."""
 
-import re
 from typing import Any
 
 import msgspec
 
-from inspan.contracts.driver import Capabilities, Channel, Install, Launch, Place
-from inspan.dialects.acp import Habits, Opening, acp_channel, opening_of
+from inspan.contracts.driver import Launch, Place
+from inspan.dialects.acp.opening import Opening, opening_of
+from inspan.dialects.acp.speaker import Habits, Speaker
 from inspan.protocol.task import Task
 
 from .dialect import FAILURES
 from .launching import TOKEN, takes_no_tools
 
-_PACKAGE = "@agentclientprotocol/codex-acp"
-# It tells what it thinks of its own settings as if the model had said it.
 _HABITS = Habits(
     failures=FAILURES,
     quiet=frozenset({"_auth/status_update"}),
-    notices=re.compile(r"Warning: "),
+    # Warnings, and the reason why a turn has failed: it then ends that turn as if nothing had happened.
+    own_words=lambda update: not update.get("messageId"),
 )
 
 
@@ -66,28 +65,4 @@ def _provider(place: Place) -> dict[str, Any]:
     return {"name": "inspan", "base_url": place.endpoint.url, "wire_api": "responses", **way_in, **retries}
 
 
-def acp(capabilities: Capabilities) -> Channel:
-    """The channel, with what the agent can do by its usual one as far as it can do that here."""
-    return acp_channel(
-        launch,
-        opening=opening,
-        habits=_HABITS,
-        program="codex-acp",
-        install=Install(
-            source="npm",
-            package=_PACKAGE,
-            version="2.6.0",
-            program=f"node_modules/{_PACKAGE}/dist/index.js",
-            node=(22,),
-        ),
-        version_words=re.compile(r"codex-acp (\d+)\.(\d+)\.(\d+)"),
-        oldest=(2, 6, 0),
-        capabilities=msgspec.structs.replace(
-            capabilities,
-            review_needs_box=True,
-            streams_text=True,
-            output_schema="asked",
-            system_prompt="asked",
-            grants=("mcp__",),
-        ),
-    )
+SPEAKER = Speaker(launch=launch, opening=opening, habits=_HABITS)
