@@ -69,7 +69,7 @@ def run(
         with ThreadPoolExecutor(jobs) as pool:
             # Scenario by scenario, so that the agents that are slow to start do not all run at once.
             pending = {
-                pool.submit(_cell, root, column, scenario, keep=keep): (column.title, scenario.name)
+                pool.submit(try_cell, root, column, scenario, keep=keep): (column.title, scenario.name)
                 for scenario in scenarios
                 for column in wanted
             }
@@ -90,7 +90,8 @@ def _column(name: str, channel: str) -> Column:
     return Column(agent=name, channel=channel, driver=driver, program=program)
 
 
-def _cell(root: Path, column: Column, scenario: Scenario, *, keep: str) -> Cell:
+def try_cell(root: Path, column: Column, scenario: Scenario, *, keep: str = "") -> Cell:
+    """Plays one scenario on one agent, in a folder of its own below `root`, which is gone afterwards."""
     cannot = column.driver.cannot.get(scenario.name)
     if cannot:
         return _told(column, scenario, "cannot", cannot)
