@@ -89,8 +89,9 @@ class Install(msgspec.Struct, frozen=True, kw_only=True):
     """Where the program can be had: a package in one version, and the program's path in what was installed.
 
     With `node`, the least version of Node that it needs, the program is a script that inspan's own Node runs. Without
-    `dependencies` the package carries all that it needs. `{platform}` stands for the machine's, as `linux-x64`.
-    `release` is the package's version where it is another than the program's; `elsewhere` has every version then.
+    `dependencies` the package carries all that it needs but for its `companions`. `{platform}` stands for the
+    machine's, as `linux-x64`. `release` is the package's version where it is another than the program's; `elsewhere`
+    has every version then.
     """
 
     source: Literal["wheel", "npm"] = "wheel"
@@ -100,6 +101,7 @@ class Install(msgspec.Struct, frozen=True, kw_only=True):
     release: str = ""
     node: tuple[int, ...] = ()
     dependencies: bool = True
+    companions: tuple[str, ...] = ()
     elsewhere: "Install | None" = None
 
     @property

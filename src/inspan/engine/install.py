@@ -82,6 +82,9 @@ def _by_npm(driver: Driver, folder: str, program: str) -> None:
         said = _said([*npm_command(), *words], program, env)
     else:
         said = _said([*npm_command(), "pack", "--pack-destination", folder, *quiet, wanted], folder, env)
+        if not said and recipe.companions:
+            words = ("install", "--prefix", folder, "--ignore-scripts", "--no-save", "--no-package-lock", *quiet)
+            said = _said([*npm_command(), *words, *recipe.companions], os.path.join(folder, "node_modules"), env)
         if not said:
             _unpack(folder, on_this_machine(recipe.package))
     if said:

@@ -1,0 +1,237 @@
+"""The values of Pi's stream and of its session files, and what each of them tells: both hold the same messages."""
+
+import os.path
+import re
+from typing import Any
+
+import msgspec
+
+from inspan.contracts.driver import failure, kind_told
+from inspan.protocol.events import (
+    CommandExecuted,
+    ErrorReported,
+    Event,
+    FileChanged,
+    ReasoningSaid,
+    TextSaid,
+    ToolCompleted,
+    ToolFailed,
+    TurnCompleted,
+    TurnFailed,
+    Unrecognized,
+)
+from inspan.protocol.outcome import FailureKind
+from inspan.protocol.usage import Usage
+
+# Bare numbers tell nothing: a process id or a date in a path looks like a status too.
+FAILURES = (
+    failure("session_not_found", r"no session found|session found in different project"),
+    failure("context_too_long", r"too (long|large)|context.?(length|window)|maximum context|too many (input )?tokens"),
+    failure(
+        "authentication", r"no api key|invalid.api.key|authentication|unauthenticated|unauthorized|permission.error"
+    ),
+    failure("model_not_found", r"model .*(not found|not exist)|model_not_found|no models? available"),
+    failure("rate_limit", r"rate.limit|usage limit|quota|resource_exhausted"),
+    failure("overloaded", r"overloaded|internal server error|server_error|unavailable"),
+    failure("refused", r"model refused|refusal|content.?filter"),
+    failure("invalid_response", r"stream ended|incomplete json|unexpected (token|end)|invalid json"),
+    failure("network", r"terminated|fetch failed|connection|socket|econn|enotfound|timed? ?out|network"),
+    failure("environment", r"failed to load extension|does not go through the gateway|eacces|enoent|enospc"),
+)
+_KIND_OF_STATUS: dict[int, FailureKind] = {
+    401: "authentication",
+    402: "authentication",
+    403: "authentication",
+    404: "model_not_found",
+    413: "context_too_long",
+    429: "rate_limit",
+}
+# By provider, in 1.5.0: `401 {…}`, `401: {…}`, `OpenAI API error (401): {…}` and `{"error":{"code":401,…}}`.
+_STATUS = re.compile(r'^(?:[\w ]{0,40}error \()?(\d{3})\b|^\{"error":\{"code":(\d{3}),')
+_EXIT_CODE = re.compile(r"(?:^|\n)Command exited with code (\d+)$")
+_NOT_ALLOWED = "Not allowed in this run: "
+
+
+class Cost(msgspec.Struct):
+    total: float = 0.0
+
+
+class Tokens(msgspec.Struct, rename="camel"):
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    cost: Cost | None = None
+
+
+class Block(msgspec.Struct, rename="camel"):
+    """A part of a message: text, thinking, a call of a tool or an image."""
+
+    type: str = ""
+    text: str = ""
+    thinking: str = ""
+    id: str = ""
+    name: str = ""
+    arguments: Any = None
+
+
+class Details(msgspec.Struct):
+    """What tools tell beside their text; `added` is told by our own extension."""
+
+    added: bool = False
+
+
+class Result(msgspec.Struct):
+    """What a tool gave back."""
+
+    content: str | list[Block] | None = None
+    details: msgspec.Raw = msgspec.Raw()
+    usage: Tokens | None = None
+
+
+class Message(msgspec.Struct, rename="camel"):
+    """A message of the conversation; those of the role `toolResult` are results as well."""
+
+    role: str = ""
+    content: str | list[Block] | None = None
+    usage: Tokens | None = None
+    stop_reason: str = ""
+    error_message: str | None = None
+    tool_call_id: str = ""
+    tool_name: str = ""
+    is_error: bool = False
+    details: msgspec.Raw = msgspec.Raw()
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of a tool that is under way."""
+
+    id: str
+    name: str
+    input: Any = None
+
+
+class Spent:
+    """Tokens and cost of one turn: a turn of ours is a prompt with all that Pi does about it."""
+
+    def __init__(self) -> None:
+        self.usage = Usage()
+        self._cost_usd = 0.0
+
+    def add(self, tokens: Tokens | None) -> None:
+        if tokens is None:
+            return
+        self.usage += Usage(
+            input=tokens.input,
+            output=tokens.output,
+            cache_read=tokens.cache_read,
+            cache_write=tokens.cache_write,
+            reasoning=tokens.reasoning,
+        )
+        self._cost_usd += tokens.cost.total if tokens.cost else 0.0
+
+    @property
+    def cost_usd(self) -> float | None:
+        """By the prices in its catalog; a model that is not in it costs nothing there, which says nothing."""
+        return round(self._cost_usd, 9) or None
+
+
+def said(message: Message) -> list[Event]:
+    """What the assistant says and shows of its thinking; its calls of tools are told when they start."""
+    blocks = [Block(type="text", text=message.content)] if isinstance(message.content, str) else message.content or []
+    cut = [ErrorReported(message="the answer was cut off: it is as long as the model's answers may be")]
+    return [*(event for block in blocks for event in _block(block)), *(cut if message.stop_reason == "length" else ())]
+
+
+def _block(block: Block) -> list[Event]:
+    if block.type == "text":
+        return [TextSaid(text=block.text)] if block.text else []
+    if block.type == "thinking":
+        return [ReasoningSaid(text=block.thinking)] if block.thinking else []
+    if block.type == "toolCall":
+        return []
+    return [Unrecognized(raw=msgspec.json.encode(block).decode(), note=f"block {block.type!r}")]
+
+
+def tool_ended(call: Call, result: Result | Message, *, is_error: bool, cwd: str) -> list[Event]:
+    """The end of a call, with the command that ran or the file that changed by it."""
+    output = _text(result.content)
+    events: list[Event] = []
+    if is_error:
+        denied = output == f"Tool {call.name} not found" or output.startswith(_NOT_ALLOWED)
+        events.append(ToolFailed(id=call.id, name=call.name, output=output, denied=denied))
+        if denied:
+            return events
+    else:
+        events.append(ToolCompleted(id=call.id, name=call.name, output=output))
+    if call.name == "bash":
+        code = _EXIT_CODE.search(output) if is_error else None
+        exit_code = int(code[1]) if code else None if is_error else 0
+        events.append(CommandExecuted(id=call.id, command=_given(call, "command"), exit_code=exit_code))
+    elif call.name in ("write", "edit") and not is_error:
+        path = os.path.normpath(os.path.join(cwd, _given(call, "path")))
+        events.append(FileChanged(path=path, change="added" if _is_new(result.details) else "modified", id=call.id))
+    return events
+
+
+def turn_ended(last: Message | None, spent: Spent) -> TurnCompleted | TurnFailed:
+    """How a turn ended, by its last message of the assistant: Pi's exit code is 0 either way (1.5.0)."""
+    if last is None or last.stop_reason not in ("error", "aborted"):
+        return TurnCompleted(usage=spent.usage, cost_usd=spent.cost_usd)
+    words = last.error_message or f"the request was {last.stop_reason}"
+    status = _status(words)
+    return TurnFailed(
+        failure=_kind(words, status),
+        message=plain(words),
+        status=status,
+        usage=spent.usage,
+        cost_usd=spent.cost_usd,
+    )
+
+
+def _kind(words: str, status: int | None) -> FailureKind:
+    if status is not None and status >= 500:
+        return "overloaded"
+    return _KIND_OF_STATUS.get(status or 0) or kind_told(FAILURES, words) or "unknown"
+
+
+def _status(words: str) -> int | None:
+    match = _STATUS.search(words)
+    return int(match[1] or match[2]) if match else None
+
+
+class _Problem(msgspec.Struct):
+    message: str = ""
+
+
+class _Answer(msgspec.Struct):
+    error: _Problem | None = None
+    message: str = ""
+
+
+def plain(words: str) -> str:
+    """The provider's sentence out of the JSON in a message of Pi's, where there is one."""
+    try:
+        answer = msgspec.json.decode(words[words.index("{") :], type=_Answer)
+    except ValueError:
+        return words
+    return (answer.error.message if answer.error else answer.message) or words
+
+
+def _text(content: str | list[Block] | None) -> str:
+    if isinstance(content, list):
+        return "\n".join(block.text if block.type == "text" else f"[{block.type}]" for block in content)
+    return content or ""
+
+
+def _given(call: Call, name: str) -> str:
+    given = call.input
+    return str(given.get(name, "")) if isinstance(given, dict) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]  JSON of the agent
+
+
+def _is_new(details: msgspec.Raw) -> bool:
+    try:
+        return msgspec.json.decode(details, type=Details).added
+    except msgspec.MsgspecError:
+        return False
