@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 NEWEST := pyproject.toml requirements/core.txt requirements/test.txt
 
-.PHONY: demo test check bench docs lock programs clean
+.PHONY: demo test check matrix bench docs lock programs clean
 
 demo: .venv/.core
 	@$(BIN)/inspan demo
@@ -15,6 +15,10 @@ check: .venv/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+
+# Every agent's real program on every scenario; what is missing is installed into the user's data folder first.
+matrix: .venv/.test programs
+	$(BIN)/inspan matrix --write docs/reference $(ARGS)
 
 bench: .venv/.test programs
 	$(BIN)/python -m bench.run $(ARGS)
