@@ -19,8 +19,8 @@ Step = str | Write | Edit | Use
 
 _PATH_FIELDS = ("file_path", "filePath", "path", "absolute_path")
 _CONTENT_FIELDS = ("content", "file_text")
-_OLD_FIELDS = ("old_string", "oldString", "old_str", "oldText")
-_NEW_FIELDS = ("new_string", "newString", "new_str", "newText")
+_OLD_FIELDS = ("old_string", "oldString", "old_str", "oldText", "before")
+_NEW_FIELDS = ("new_string", "newString", "new_str", "newText", "after")
 _ANSWER_TOOL = "StructuredOutput"
 _LONGEST_WAIT_MS = 30_000
 _EDIT_PROGRAM = (

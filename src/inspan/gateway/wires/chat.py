@@ -142,4 +142,8 @@ def _counts(usage: Json) -> dict[str, int]:
     cached = {"cache_read": "cached_tokens", "cache_write": "cache_write_tokens"}
     found |= counts(inner(usage, "prompt_tokens_details"), cached)
     found |= counts(inner(usage, "completion_tokens_details"), {"reasoning": "reasoning_tokens"})
+    thought = found.get("reasoning", 0)
+    # Some count the reasoning beside the answer and not in it; their total tells.
+    if thought and usage.get("total_tokens") == sum(found.get(name, 0) for name in ("input", "output", "reasoning")):
+        found["output"] = found.get("output", 0) + thought
     return without_cache(found)

@@ -135,7 +135,9 @@ def _strings(value: object) -> list[str]:
 
 
 def _tools(asked: Json) -> list[Tool]:
-    declared = [tool for offered in _list(asked, "tools") for tool in _list(offered, "functionDeclarations")]
+    # Some agents send one object where the provider documents a list of them, and it takes both.
+    offers = [inner(asked, "tools")] if isinstance(asked.get("tools"), dict) else _list(asked, "tools")
+    declared = [tool for offered in offers for tool in _list(offered, "functionDeclarations")]
     return [Tool(name=word(tool, "name"), fields=_fields(tool)) for tool in declared]
 
 

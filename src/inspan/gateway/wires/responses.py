@@ -27,6 +27,11 @@ from inspan.protocol.usage import Usage
 _FINAL_TYPES = ("response.completed", "response.incomplete", "response.failed", "error")
 _MODEL_ITEMS = ("reasoning", "function_call", "custom_tool_call", "local_shell_call")
 _WORDS = ("reasoning", "message")
+# Not all who speak this wire have OpenAI's names for them.
+_CACHED = (
+    {"cache_read": "cache_read_input_tokens", "cache_write": "cache_creation_input_tokens"},
+    {"cache_read": "cached_tokens", "cache_write": "cache_write_tokens"},
+)
 
 
 class ResponsesWire:
@@ -82,6 +87,7 @@ class ResponsesWire:
         whole = event.get("object") == "response" and event.get("status") != "in_progress"
         return Reading(
             counts=_counts(usage),
+            extras=counts(inner(usage, "tool_calls_details", "search_web"), {"searches": "invocation"}),
             final=whole or event.get("type") in _FINAL_TYPES,
             message=error_message(event),
         )
@@ -214,7 +220,7 @@ def _usage(usage: Usage) -> Json:
 
 def _counts(usage: Json) -> dict[str, int]:
     found = counts(usage, {"input": "input_tokens", "output": "output_tokens"})
-    cached = {"cache_read": "cached_tokens", "cache_write": "cache_write_tokens"}
-    found |= counts(inner(usage, "input_tokens_details"), cached)
+    for cached in _CACHED:
+        found |= counts(inner(usage, "input_tokens_details"), cached)
     found |= counts(inner(usage, "output_tokens_details"), {"reasoning": "reasoning_tokens"})
     return without_cache(found)

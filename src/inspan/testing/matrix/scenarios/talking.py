@@ -10,7 +10,8 @@ ODD = 'a\u2028b\u2029c שלום é 👩‍👩‍👧 \U0001f9ff "quoted" \\back
 
 @scenario("a plain answer")
 def answer(ground: Ground) -> None:
-    story = ground.run('[[call]]\nexpect = "do it"\nsay = ["hello ", "there"]\n')
+    script = '[[call]]\nexpect_anywhere = "greet-the-walrus"\nsay = ["hello ", "there"]\n'
+    story = ground.run(script, prompt="greet-the-walrus")
     story.is_done()
     same("texts", story.texts, ["hello there"])
 

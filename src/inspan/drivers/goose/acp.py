@@ -1,0 +1,36 @@
+"""Goose in the Agent Client Protocol: `goose acp` (1.52.0)."""
+
+import msgspec
+
+from inspan.contracts.driver import Launch, Place
+from inspan.dialects.acp.command_line import after
+from inspan.dialects.acp.opening import Opening, opening_of
+from inspan.dialects.acp.speaker import Habits, Speaker
+from inspan.protocol.task import Task
+
+from .failures import FAILURES
+from .launching import launch as usual_launch
+
+# It asks before every tool then, and inspan answers by the mode of the run.
+_MODES = {"exec": "approve", "review": "approve", "complete": "chat"}
+
+
+def launch(task: Task, place: Place) -> Launch:
+    """As by its usual channel, but that provider and model go by variables: it takes no such options here."""
+    plain = msgspec.structs.replace(place, resume="", session_id="")
+    usual = usual_launch(msgspec.structs.replace(task, mcp_servers={}, append_system_prompt="", options=()), plain)
+    env = {**usual.env, "GOOSE_MODE": _MODES[task.mode]}
+    for variable, option in (("GOOSE_PROVIDER", "--provider"), ("GOOSE_MODEL", "--model")):
+        if value := after(usual.argv, option):
+            env[variable] = value
+    if task.limits.max_turns is not None:
+        env["GOOSE_MAX_TURNS"] = str(task.limits.max_turns)
+    tools = () if task.mode == "exec" else ("--with-builtin", "developer") if task.mode == "review" else ()
+    return Launch(argv=(place.program, "acp", *tools, *task.options), env=env, files=usual.files)
+
+
+def opening(task: Task, place: Place) -> Opening:
+    return opening_of(task, place, modes=(_MODES[task.mode],))
+
+
+SPEAKER = Speaker(launch=launch, opening=opening, habits=Habits(usage="call", failures=FAILURES))
