@@ -62,10 +62,6 @@ DRIVER = Driver(
     trial_model="claude-opus-5",
     instructions="AGENTS.md",
     skills=(".goose/skills", ".agents/skills"),
-    cannot={
-        "long_output": "Of a command's output above 50,000 bytes or 2,000 lines it passes on the end alone, to its "
-        "stream and to the model; the rest goes to a file that it deletes (1.52.0, 5,000,000 bytes on one line).",
-    },
     capabilities=Capabilities(
         presets_session_id=True,
         reports_cost=True,

@@ -7,7 +7,7 @@ from ..scenario import scenario
 _HEARD = '[[call]]\nexpect_anywhere = "speak-as-a-walrus"\nsay = "heard"\n'
 
 
-@scenario("a system prompt in place of the agent's own")
+@scenario("a system prompt of the user's")
 def system_prompt(ground: Ground) -> None:
     story = ground.run(_HEARD, "--system-prompt", "Please speak-as-a-walrus.")
     story.is_done()
