@@ -323,6 +323,7 @@ def _key_of(choice: Choice) -> dict[str, str]:
 def _added(choice: Choice, ground: _Ground, launch: Launch, place: Place, env: Mapping[str, str]) -> dict[str, str]:
     task, driver = choice.task, choice.driver
     for path, content in launch.files.items():
+        private_folder(os.path.dirname(path))
         write_bytes(path, content)
     added = {
         "TASK_FOLDER": private_folder(os.path.join(ground.task_folder, "files")),

@@ -21,6 +21,7 @@ _PATH_FIELDS = ("file_path", "filePath", "path", "absolute_path")
 _CONTENT_FIELDS = ("content", "file_text")
 _OLD_FIELDS = ("old_string", "oldString", "old_str", "oldText", "before")
 _NEW_FIELDS = ("new_string", "newString", "new_str", "newText", "after")
+_PATCH_FIELDS = ("input", "patchText", "patch")
 _ANSWER_TOOL = "StructuredOutput"
 _LONGEST_WAIT_MS = 30_000
 _EDIT_PROGRAM = (
@@ -157,7 +158,7 @@ def _patch_freely(step: Write | Edit, tool: Tool, offer: Offer) -> ToolUse:
 
 
 def _patch_as_argument(step: Write | Edit, tool: Tool, offer: Offer) -> ToolUse:
-    return _function(tool, {"input": _patch(step, offer)})
+    return _function(tool, {_named(tool, _PATCH_FIELDS): _patch(step, offer)})
 
 
 def _patch_in_javascript(step: Write | Edit, tool: Tool, offer: Offer) -> ToolUse:

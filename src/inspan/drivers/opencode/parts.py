@@ -1,0 +1,205 @@
+"""The parts of OpenCode's messages, the same in a frame and in a saved session, and what each of them tells."""
+
+import re
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgspec
+
+from inspan.protocol.events import (
+    Change,
+    CommandExecuted,
+    Event,
+    FileChanged,
+    PlanChanged,
+    PlanStep,
+    ReasoningSaid,
+    TextSaid,
+    ToolCompleted,
+    ToolFailed,
+    ToolStarted,
+)
+from inspan.protocol.usage import Usage
+
+_DENIED = re.compile(r"The user (has specified a rule which prevents|rejected permission)")
+_UNAVAILABLE = "Model tried to call unavailable tool"
+_CHANGES: dict[str, Change] = {"add": "added", "update": "modified", "move": "modified", "delete": "deleted"}
+_STATES = {"completed": "done", "in_progress": "active"}
+
+
+class _Cache(msgspec.Struct, frozen=True):
+    read: int = 0
+    write: int = 0
+
+
+class _Tokens(msgspec.Struct, frozen=True):
+    input: int = 0
+    output: int = 0
+    reasoning: int = 0
+    cache: _Cache = _Cache()
+
+
+class _State(msgspec.Struct, frozen=True):
+    status: str = ""
+    input: Any = None
+    output: str = ""
+    error: str = ""
+    metadata: dict[str, Any] = {}
+
+
+class Part(msgspec.Struct):
+    """A part of a message; which fields it has follows from its type."""
+
+    type: str
+    id: str = ""
+    sessionID: str = ""
+    text: str = ""
+    tool: str = ""
+    callID: str = ""
+    state: _State = _State()
+    reason: str = ""
+    tokens: _Tokens = _Tokens()
+    cost: float = 0.0
+
+
+class Spent:
+    """Tokens and cost of the steps of a turn, until they are taken."""
+
+    def __init__(self) -> None:
+        self._usage: Usage | None = None
+        self._cost_usd = 0.0
+
+    def add(self, part: Part) -> None:
+        tokens = part.tokens
+        self._cost_usd += part.cost
+        self._usage = (self._usage or Usage()) + Usage(
+            input=tokens.input,
+            output=tokens.output + tokens.reasoning,
+            cache_read=tokens.cache.read,
+            cache_write=tokens.cache.write,
+            reasoning=tokens.reasoning,
+        )
+
+    def take(self) -> tuple[Usage | None, float | None]:
+        """All of it, and then nothing; a model that its price list does not know costs nothing there."""
+        usage, cost_usd = self._usage, self._cost_usd
+        self._usage, self._cost_usd = None, 0.0
+        return usage, round(cost_usd, 9) or None
+
+
+def said(part: Part, *, parent: str = "") -> list[Event] | None:
+    """What a part that has ended tells, but for the start of a tool call; nothing known of its type is `None`."""
+    handler = _PARTS.get(part.type)
+    return handler(part, parent) if handler else None
+
+
+def tool_started(part: Part, *, parent: str = "") -> ToolStarted:
+    """The start of a tool call."""
+    name = _asked(part) if part.tool == "invalid" else part.tool
+    return ToolStarted(id=part.callID, name=name, input=part.state.input, parent=parent)
+
+
+def _text(part: Part, parent: str) -> list[Event]:
+    return [TextSaid(text=part.text, parent=parent)] if part.text else []
+
+
+def _reasoning(part: Part, parent: str) -> list[Event]:
+    return [ReasoningSaid(text=part.text, parent=parent)] if part.text else []
+
+
+def _tool(part: Part, parent: str) -> list[Event]:
+    state = part.state
+    if part.tool == "invalid":
+        denied = _UNAVAILABLE in state.output
+        return [ToolFailed(id=part.callID, name=_asked(part), output=state.output, denied=denied)]
+    if state.status == "error":
+        denied = bool(_DENIED.match(state.error))
+        return [ToolFailed(id=part.callID, name=part.tool, output=state.error, denied=denied)]
+    more = _MORE.get(part.tool)
+    # A command that failed is no error to it.
+    end = ToolFailed if state.metadata.get("exit") else ToolCompleted
+    return [end(id=part.callID, name=part.tool, output=state.output), *(more(part) if more else [])]
+
+
+def _asked(part: Part) -> str:
+    """The tool that was asked for and is not there: its call is turned into one of a tool that only complains."""
+    return str(_inputs(part).get("tool", part.tool))
+
+
+def _inputs(part: Part) -> dict[str, Any]:
+    given = part.state.input
+    return cast(dict[str, Any], given) if isinstance(given, dict) else {}
+
+
+def _executed(part: Part) -> list[Event]:
+    code = part.state.metadata.get("exit")
+    command = str(_inputs(part).get("command", ""))
+    return [CommandExecuted(id=part.callID, command=command, exit_code=code if isinstance(code, int) else None)]
+
+
+def _wrote(part: Part) -> list[Event]:
+    change: Change = "modified" if part.state.metadata.get("exists") else "added"
+    path = part.state.metadata.get("filepath") or _inputs(part).get("filePath", "")
+    return [FileChanged(path=str(path), change=change, id=part.callID)]
+
+
+def _edited(part: Part) -> list[Event]:
+    given = _inputs(part)
+    change: Change = "modified" if given.get("oldString") else "added"
+    return [FileChanged(path=str(given.get("filePath", "")), change=change, id=part.callID)]
+
+
+class _Patched(msgspec.Struct):
+    filePath: str = ""
+    type: str = ""
+
+
+class _Patch(msgspec.Struct):
+    files: list[_Patched] = []
+
+
+class _Todo(msgspec.Struct):
+    content: str = ""
+    status: str = ""
+
+
+class _Todos(msgspec.Struct):
+    todos: list[_Todo] = []
+
+
+def _patched(part: Part) -> list[Event]:
+    try:
+        files = msgspec.convert(part.state.metadata, _Patch).files
+    except msgspec.ValidationError:
+        return []
+    return [
+        FileChanged(path=each.filePath, change=_CHANGES.get(each.type, "modified"), id=part.callID) for each in files
+    ]
+
+
+def _planned(part: Part) -> list[Event]:
+    try:
+        todos = msgspec.convert(part.state.input, _Todos).todos
+    except msgspec.ValidationError:
+        return []
+    return [PlanChanged(steps=[PlanStep(text=each.content, state=_state(each.status)) for each in todos])]
+
+
+def _state(status: str) -> Any:
+    return _STATES.get(status, "pending")
+
+
+_PARTS: dict[str, Callable[[Part, str], list[Event]]] = {
+    "text": _text,
+    "reasoning": _reasoning,
+    "tool": _tool,
+    "step-start": lambda part, parent: [],
+    "step-finish": lambda part, parent: [],
+}
+_MORE: dict[str, Callable[[Part], list[Event]]] = {
+    "bash": _executed,
+    "write": _wrote,
+    "edit": _edited,
+    "apply_patch": _patched,
+    "todowrite": _planned,
+}
