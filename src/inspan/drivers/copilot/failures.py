@@ -1,0 +1,54 @@
+"""What went wrong, by status and words."""
+
+import msgspec
+
+from inspan.contracts.driver import failure, kind_told
+from inspan.protocol.events import TurnFailed
+from inspan.protocol.outcome import FailureKind
+from inspan.protocol.wire import UNREADABLE
+
+from .frames import Data, Problem
+
+# Bare numbers tell nothing: a process id or a date in a path looks like a status too.
+FAILURES = (
+    failure("session_not_found", r"no session, task, or name matched"),
+    failure(
+        "context_too_long", r"context (window|length)|prompt is too long|maximum context|exceeds the (token|context)"
+    ),
+    failure("authentication", r"authentication failed|no authentication information|not logged in|/login\b"),
+    failure("model_not_found", r"require an explicit model|model .*(not found|not available|is not supported)"),
+    failure("rate_limit", r"rate limit|quota"),
+    failure("invalid_response", r"without sending any chunks|stream ended without|failed to finalize|invalid json"),
+    failure("network", r"native model http request|connection|timed out|error sending request|unexpected eof"),
+    failure("environment", r"no such agent|enoent|eacces|no such file|permission denied|no prompt provided"),
+)
+_KINDS: dict[int, FailureKind] = {
+    401: "authentication",
+    402: "authentication",
+    403: "authentication",
+    404: "model_not_found",
+    413: "context_too_long",
+    429: "rate_limit",
+}
+
+
+def turn_failed(data: Data) -> TurnFailed:
+    """The failure that an error of the session, or a call that was not answered, comes to."""
+    message = data.message or _words(data)
+    return TurnFailed(failure=_kind(data.status_code or 0, message), message=message, status=data.status_code)
+
+
+def _kind(status: int, message: str) -> FailureKind:
+    if status >= 500:
+        return "overloaded"
+    return _KINDS.get(status) or kind_told(FAILURES, message) or "unknown"
+
+
+def _words(data: Data) -> str:
+    """The words of a provider's error, which come as its JSON; a status alone says something too."""
+    try:
+        told = msgspec.json.decode(data.error_message, type=Problem | str)
+    except UNREADABLE:
+        told = data.error_message
+    words = told.message if isinstance(told, Problem) else told
+    return " ".join(str(part) for part in (data.status_code, words) if part) or "a model call failed"
