@@ -112,7 +112,10 @@ class Install(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Channel(msgspec.Struct, frozen=True, kw_only=True):
-    """One way into an agent. What it says of program, versions and abilities holds in place of the driver's own."""
+    """One way into an agent. What it says of program, versions and abilities holds in place of the driver's own.
+
+    `differs` says, by kind of event or by kind and field, what it tells otherwise than the agent's usual channel.
+    """
 
     name: str = "stream"
     kind: Literal["stream", "rpc", "http"]
@@ -124,6 +127,8 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True):
     oldest: tuple[int, ...] | None = None
     capabilities: "Capabilities | None" = None
     cannot: Mapping[str, str] | None = None
+    recordable: Callable[[bytes], bytes] | None = None
+    differs: Mapping[str, str] = {}
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,7 +211,10 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 class Driver(msgspec.Struct, frozen=True, kw_only=True):
     """Everything inspan knows about one agent.
 
-    `transcripts` is where it keeps a session, a pattern below its config folder with `{session_id}` in it; `told_in`
+    `state_below` is where its state lies below the folder that `config_variable` names, and `asked_with` are variables
+    that keep it quiet while its version is asked.
+
+    `transcripts` is where it keeps a session, a pattern below its state with `{session_id}` in it; `told_in`
     reads the end of one and gives the session's tokens and cost so far, `transcript` the whole.
 
     Versions below `oldest` cannot work; those from `tested` to the installed one were tried. `accepts` are the options
@@ -237,9 +245,11 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
     version_words: re.Pattern[str] = re.compile(r"(\d+)\.(\d+)\.(\d+)")
     oldest: tuple[int, ...] = ()
     tested: tuple[int, ...] = ()
+    asked_with: Mapping[str, str] = {}
     accepts: tuple[str, ...] = ()
     help_words: tuple[str, ...] = ("--help",)
     config_variable: str = ""
+    state_below: str = ""
     state_paths: tuple[str, ...] = ()
     login_paths: tuple[str, ...] = ()
     credentials: tuple[str, ...] = ()

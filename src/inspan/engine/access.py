@@ -152,7 +152,8 @@ def _login_file(driver: Driver, env: Mapping[str, str]) -> str:
 
 def _login_paths(driver: Driver | Neighbour, env: Mapping[str, str]) -> Iterator[str]:
     """Where a login would lie: with the agent's settings, which the user may have put elsewhere by its variable."""
-    moved = env.get(driver.config_variable, "")
+    named = env.get(driver.config_variable, "")
+    moved = os.path.join(named, driver.state_below) if named else ""
     for path in driver.login_paths:
         for root in driver.state_paths if moved else ():
             if path.startswith(f"{root}/"):

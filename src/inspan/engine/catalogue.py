@@ -2,7 +2,7 @@
 
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Literal
 
@@ -23,6 +23,7 @@ class Neighbour(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     variables: tuple[str, ...] = ()
     config_variable: str = ""
+    state_below: str = ""
     state_paths: tuple[str, ...] = ()
     login_paths: tuple[str, ...] = ()
     carries_bwrap: str = ""
@@ -51,11 +52,14 @@ def _read(folder: str) -> tuple[Neighbour, ...]:
     path = os.path.join(folder, f"agents-{_stamp():08x}.json")
     try:
         with open(path, "rb") as file:
-            return msgspec.json.decode(file.read(), type=tuple[Neighbour, ...])
+            known = msgspec.json.decode(file.read(), type=tuple[Neighbour, ...])
     except (OSError, *UNREADABLE):
-        found = tuple(map(neighbour, registry.drivers()))
-        _keep(path, found)
-        return found
+        known = ()
+    if [each.name for each in known] == list(registry.agent_names()):
+        return known
+    found = tuple(map(neighbour, registry.drivers()))
+    _keep(path, found)
+    return found
 
 
 def _keep(path: str, found: tuple[Neighbour, ...]) -> None:
@@ -73,10 +77,15 @@ def _stamp() -> int:
     """A number that changes with inspan's version and with any file of a driver."""
     stamp = zlib.crc32(__version__.encode())
     for folder in registry.driver_folders():
-        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-            files = os.scandir(entry.path) if entry.is_dir() and entry.name != "__pycache__" else (entry,)
-            for file in files:
-                if file.name.endswith(".py"):
-                    found = file.stat()
-                    stamp = zlib.crc32(f"{file.path} {found.st_mtime_ns} {found.st_size}".encode(), stamp)
+        for path in sorted(_files(folder)):
+            found = os.stat(path)
+            stamp = zlib.crc32(f"{path} {found.st_mtime_ns} {found.st_size}".encode(), stamp)
     return stamp
+
+
+def _files(folder: str) -> Iterator[str]:
+    for entry in os.scandir(folder):
+        if entry.is_dir() and entry.name != "__pycache__":
+            yield from _files(entry.path)
+        elif entry.name.endswith(".py"):
+            yield entry.path

@@ -1,6 +1,7 @@
 """Finding an agent's program and its version, and refusing what cannot work before anything is started."""
 
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
@@ -10,7 +11,7 @@ import msgspec
 
 from inspan import __version__
 from inspan.contracts.driver import Driver
-from inspan.errors import AgentMissing, AgentTooOld, NotAnAgent
+from inspan.errors import AgentMissing, AgentTooOld, AgentUnusable, NotAnAgent
 from inspan.sandboxes.programs import find
 from inspan.stores.paths import data_home
 
@@ -36,14 +37,20 @@ def locate(driver: Driver, env: Mapping[str, str] = os.environ) -> Program:
     if driver.built_in or driver.hosted:
         return Program(path=sys.executable, version=__version__, source="built in")
     tried: list[str] = []
+    refused: AgentUnusable | None = None
     for source, path in _candidates(driver, env):
         tried.append(f"{path or 'nothing'} ({source})")
         if path and (os.path.exists(path) or source == driver.program_variable):
             path = os.path.abspath(path)  # The agent is started in another folder.
-            return Program(path=path, version=_checked_version(driver, path, env), source=source)
-    raise AgentMissing(
+            try:
+                return Program(path=path, version=_checked_version(driver, path, env), source=source)
+            except AgentUnusable as error:
+                if source != "PATH":
+                    raise
+                refused = error  # What merely lies around does not keep one from the one that was installed.
+    raise refused or AgentMissing(
         f"{driver.title} was not found; looked for {driver.program!r} at: {'; '.join(tried)}.",
-        next_step=f"`inspan agents install {driver.name}`, or set {driver.program_variable} to the program."
+        next_step=f"`inspan agents install {_installed_as(driver)}`, or set {driver.program_variable} to the program."
         if driver.install.package
         else "Put it on PATH, or name it by its whole path.",
     )
@@ -107,12 +114,13 @@ def _checked_version(driver: Driver, path: str, env: Mapping[str, str]) -> str:
     if not version:
         raise NotAnAgent(
             f"{path} does not answer as {driver.title}: `--version` printed {said[:120]!r}.",
-            next_step=f"Point {driver.program_variable} at the real program, or `inspan agents install {driver.name}`.",
+            next_step=f"Point {driver.program_variable} at the real program, or "
+            f"`inspan agents install {_installed_as(driver)}`.",
         )
     if version < driver.oldest:
         raise AgentTooOld(
             f"{driver.title} {dotted(version)} at {path} is too old; it takes {dotted(driver.oldest)}.",
-            next_step=f"Upgrade it, or `inspan agents install {driver.name}` for {driver.install.version}.",
+            next_step=f"Upgrade it, or `inspan agents install {_installed_as(driver)}` for {driver.install.version}.",
         )
     return dotted(version)
 
@@ -134,7 +142,7 @@ def ask(driver: Driver, path: str, env: Mapping[str, str], *, words: tuple[str, 
     """What the program prints for these words; raises `NotAnAgent` for what cannot be started."""
     import subprocess  # Start-up time: a version that was asked once is remembered.
 
-    lean = {name: env[name] for name in ("PATH", "HOME", "LANG") if name in env}
+    lean = {name: env[name] for name in ("PATH", "HOME", "LANG") if name in env} | dict(driver.asked_with)
     try:
         done = subprocess.run(
             [path, *words],
@@ -149,18 +157,23 @@ def ask(driver: Driver, path: str, env: Mapping[str, str], *, words: tuple[str, 
     except OSError as error:
         raise NotAnAgent(
             f"{path} cannot be started: {error.strerror}.",
-            next_step=f"`inspan agents install {driver.name}`.",
+            next_step=f"`inspan agents install {_installed_as(driver)}`.",
         ) from error
     return (done.stdout + done.stderr).decode(errors="replace").strip()
 
 
 def version_of(text: str) -> tuple[int, ...]:
-    """The numbers of a version, up to the first part that is none."""
-    parts = text.split(".")
-    numbers = [int(part) for part in parts if part.isdigit()]
-    return tuple(numbers[: next((at for at, part in enumerate(parts) if not part.isdigit()), len(parts))])
+    """The numbers that a version begins with."""
+    numbers = re.match(r"[0-9]+(\.[0-9]+)*", text)
+    return tuple(int(part) for part in numbers[0].split(".")) if numbers else ()
 
 
 def dotted(version: tuple[int, ...]) -> str:
     """A version as it is written."""
     return ".".join(str(part) for part in version)
+
+
+def _installed_as(driver: Driver) -> str:
+    """What `inspan agents install` is to be given: a channel may have a program of its own."""
+    channel = driver.channels[0]
+    return f"{driver.name} --channel {channel.name}" if channel.program else driver.name

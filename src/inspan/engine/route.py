@@ -97,7 +97,7 @@ def route(task: Task, driver: Driver, access: Access, env: Mapping[str, str]) ->
     # A login works as it always did, unless something is asked for that only a gateway can do.
     if kind == DIRECT or obstacle or (access.kind == "login" and not needed):
         return Route(model_from=DIRECT)
-    url = _address(task, driver, env, login=access.kind == "login")
+    url = address(task, driver, env, login=access.kind == "login")
     proxies = {name.lower(): env[name] for name in env if name.lower() in _PROXIES}
     proxy_for(read_base_url(url)[0], proxies)
     check_key(access.key)
@@ -132,9 +132,9 @@ def _what_needs_it(task: Task, driver: Driver) -> str:
 
 def _obstacle(task: Task, driver: Driver, access: Access, env: Mapping[str, str]) -> str:
     """Why this run cannot have a gateway; empty when it can."""
-    if not driver.capabilities.follows_gateway or not (driver.base_url or task.base_url):
+    if not driver.capabilities.follows_gateway or not address(task, driver, env):
         return f"{driver.title} cannot be pointed at a gateway."
-    if access.kind == "none":
+    if access.kind == "none" and not driver.key_optional:
         return "there is neither a key nor a login that it could pass on."
     if access.kind == "login" and not driver.capabilities.login_follows_gateway:
         return f"{driver.title} with a login cannot be pointed at a gateway."
@@ -152,7 +152,8 @@ def _own_choice(task: Task, driver: Driver, env: Mapping[str, str]) -> str:
         return f"{switch} is set"
     if task.mode not in driver.settings_in:
         return ""
-    moved = own.get(driver.config_variable, "")
+    named = own.get(driver.config_variable, "")
+    moved = os.path.join(named, driver.state_below) if named else ""
     for path in dict.fromkeys(path for path, _ in driver.settings):
         place = os.path.join(moved, os.path.basename(path)) if moved else path
         settings = _settings(at_home(place, own))
@@ -183,7 +184,8 @@ def _found(settings: dict[str, Any], key: str) -> bool:
     return bool(value)
 
 
-def _address(task: Task, driver: Driver, env: Mapping[str, str], *, login: bool) -> str:
+def address(task: Task, driver: Driver, env: Mapping[str, str], *, login: bool = False) -> str:
+    """The provider's, as the task, the user's variables or the driver name it; empty where none of them does."""
     return next(_addresses(task, driver, env, login=login)).rstrip("/")
 
 

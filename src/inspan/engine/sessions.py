@@ -24,7 +24,8 @@ from inspan.stores.sessions import (
     write_session,
 )
 
-from . import registry
+from .keys import at_home
+from .presets import driver_of
 
 _TAIL_BYTES = 4_000_000
 
@@ -48,7 +49,7 @@ def with_session(task: Task, env: Mapping[str, str]) -> tuple[Task, SessionRecor
             raise BadInput("fork", True, "there is nothing to fork.", next_step="Name the session with --resume.")
         return task, None
     name, record = _found(state_home(env), task)
-    agent = registry.driver(task.agent).name if task.agent else record.agent
+    agent = driver_of(task).name if task.agent else record.agent
     if agent != record.agent:
         raise BadInput("agent", task.agent, f"the session is one of {record.agent}.", next_step="Leave --agent out.")
     if task.cwd and os.path.realpath(task.cwd) != os.path.realpath(record.cwd):
@@ -128,8 +129,8 @@ def told_before(driver: Driver, taken: Taken, *, config: str, env: Mapping[str, 
         return taken.record.told
     from glob import escape, glob  # Start-up time: only going on with a session needs it.
 
-    root = config or env.get(driver.config_variable) or os.path.expanduser(driver.state_paths[0])
-    for path in glob(os.path.join(escape(root), driver.transcripts.format(session_id=taken.resumed))):
+    pattern = driver.transcripts.format(session_id=taken.resumed)
+    for path in glob(os.path.join(escape(state_root(driver, config, env)), pattern)):
         try:
             with open(path, "rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
@@ -137,6 +138,13 @@ def told_before(driver: Driver, taken: Taken, *, config: str, env: Mapping[str, 
         except OSError:
             continue
     return taken.record.told
+
+
+def state_root(driver: Driver, config: str, env: Mapping[str, str]) -> str:
+    """Where the agent keeps its sessions: in the session's own config folder, or where the user's lie."""
+    if named := config or env.get(driver.config_variable, ""):
+        return os.path.join(named, driver.state_below)
+    return at_home(driver.state_paths[0], env)
 
 
 def release(state: str, key: str, run_id: str) -> None:
@@ -208,7 +216,7 @@ def _foreign(task: Task) -> SessionRecord | None:
 
     Nothing for what can be no session of this agent.
     """
-    driver = registry.driver(task.agent)
+    driver = driver_of(task)
     if not driver.session_ids.fullmatch(task.resume) or "/" in task.resume:
         return None
     key = f"{driver.name}-{task.resume}"

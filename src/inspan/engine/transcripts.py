@@ -17,12 +17,12 @@ from inspan.redaction import Gate, SecretSet
 from inspan.stores.folder import RunFolder, read_json
 from inspan.stores.sessions import SessionRecord, read_session, session_of
 
-from . import registry
 from .environment import known_secrets
 from .narrowing import narrowed
+from .presets import driver_described
 from .program import locate
 from .runs import settle
-from .sessions import config_folder
+from .sessions import config_folder, state_root
 
 _PRINTING_S = 60.0
 
@@ -40,7 +40,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
 def saved(state: str, folder: RunFolder, *, env: Mapping[str, str] = os.environ) -> Saved:
     """The whole session of a run, earlier and later runs included; raises `Unsupported` or `SessionNotFound`."""
     described = read_json(folder.file("run.json"))
-    whole = registry.driver(str(described.get("agent", "")))
+    whole = driver_described(described)
     driver = narrowed(whole, channel=str(described.get("channel", "")), way=str(described.get("way", "")))
     if driver.transcript is None:
         problem = f"inspan cannot read what {driver.title} keeps."
@@ -75,7 +75,7 @@ def _redacted(events: Sequence[Event], driver: Driver, env: Mapping[str, str]) -
 
 
 def _found(driver: Driver, session_id: str, *, config: str, env: Mapping[str, str]) -> tuple[str, bytes]:
-    root = config or env.get(driver.config_variable) or os.path.expanduser(driver.state_paths[0])
+    root = state_root(driver, config, env)
     for path in glob(os.path.join(escape(root), driver.transcripts.format(session_id=escape(session_id)))):
         try:
             with open(path, "rb") as file:

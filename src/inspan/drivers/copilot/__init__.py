@@ -1,22 +1,76 @@
 """GitHub Copilot CLI: `copilot --output-format json`, read as it speaks in 1.0.102."""
 
 import re
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Transcript, Way
+from inspan.dialects.acp.channel import acp_channel
 
 from .dialect import CopilotDialect
 from .failures import FAILURES
 from .launching import launch
 from .transcript import read
 
+if TYPE_CHECKING:
+    from inspan.dialects.acp.speaker import Speaker
+
 _KEYS = ("COPILOT_PROVIDER_API_KEY", "COPILOT_GITHUB_TOKEN")
+
+_CANNOT = {
+    "fork": "1.0.102 has no option to fork: --resume and --session-id go on in the session itself, and "
+    "`copilot sessions import` refuses its own transcripts (missing_session_header).",
+}
+_CAPABILITIES = Capabilities(
+    presets_session_id=True,
+    streams_text=True,
+    review="yes",
+    review_needs_box=True,
+    complete="yes",
+    allowed_tools="yes",
+    disallowed_tools="yes",
+    append_system_prompt="yes",
+    resume="yes",
+    extra_dirs="yes",
+    reports_denials="yes",
+    login="yes",
+    efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+    attachments=("image/png", "image/jpeg", "image/gif", "image/webp"),
+    mcp=("stdio", "http"),
+    notes={
+        "follows_gateway": "With a key of Anthropic, OpenAI or a server like theirs; GitHub is not asked then. An "
+        "answer of the Responses API that is none at all is asked for five more times; all else is asked for once.",
+        "login": "With the GitHub login or COPILOT_GITHUB_TOKEN it calls GitHub's models without a gateway; "
+        "that way cannot be tried offline and is in no test.",
+        "review": "Its own rules stop its editors and redirections into files, inspan's box every other write.",
+        "system_prompt": "It cannot be replaced: what is asked for stands before the prompt.",
+        "fork": "It has no option to go on in a copy of a session.",
+        "max_turns": "It counts no turns; with a gateway, inspan counts its model calls.",
+        "reports_usage": "By its telemetry, which goes to inspan in place of where you may have sent it.",
+        "mcp": "A server that does not start is told, and the run goes on without it.",
+    },
+)
+
+
+def _speaker() -> "Speaker":
+    from .acp import SPEAKER  # Start-up time: few runs take this channel.
+
+    return SPEAKER
+
+
+_ACP = acp_channel(
+    _speaker,
+    msgspec.structs.replace(_CAPABILITIES, presets_session_id=False),
+    cannot=_CANNOT,
+)
 
 DRIVER = Driver(
     name="copilot",
     title="GitHub Copilot",
     program="copilot",
     wire="messages",
-    channels=(Channel(name="stream", kind="stream", launch=launch, dialect=CopilotDialect),),
+    channels=(Channel(name="stream", kind="stream", launch=launch, dialect=CopilotDialect), _ACP),
     install=Install(
         source="npm",
         package="@github/copilot-{platform}",
@@ -27,6 +81,8 @@ DRIVER = Driver(
     version_words=re.compile(r"GitHub Copilot CLI (\d+)\.(\d+)\.(\d+)"),
     oldest=(1, 0, 80),
     config_variable="COPILOT_HOME",
+    # Else it answers with a newer version that lies in its cache.
+    asked_with={"COPILOT_AUTO_UPDATE": "false"},
     state_paths=("~/.copilot",),
     login_paths=("~/.copilot/config.json",),
     shares_cache=True,
@@ -78,37 +134,6 @@ DRIVER = Driver(
     trial_model="openai/gpt-5.4",
     instructions="AGENTS.md",
     skills=(".github/skills",),
-    capabilities=Capabilities(
-        presets_session_id=True,
-        streams_text=True,
-        review="yes",
-        review_needs_box=True,
-        complete="yes",
-        allowed_tools="yes",
-        disallowed_tools="yes",
-        append_system_prompt="yes",
-        resume="yes",
-        extra_dirs="yes",
-        reports_denials="yes",
-        login="yes",
-        efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
-        attachments=("image/png", "image/jpeg", "image/gif", "image/webp"),
-        mcp=("stdio", "http"),
-        notes={
-            "follows_gateway": "With a key of Anthropic, OpenAI or a server like theirs; GitHub is not asked then. An "
-            "answer of the Responses API that is none at all is asked for five more times; all else is asked for once.",
-            "login": "With the GitHub login or COPILOT_GITHUB_TOKEN it calls GitHub's models without a gateway; "
-            "that way cannot be tried offline and is in no test.",
-            "review": "Its own rules stop its editors and redirections into files, inspan's box every other write.",
-            "system_prompt": "It cannot be replaced: what is asked for stands before the prompt.",
-            "fork": "It has no option to go on in a copy of a session.",
-            "max_turns": "It counts no turns; with a gateway, inspan counts its model calls.",
-            "reports_usage": "By its telemetry, which goes to inspan in place of where you may have sent it.",
-            "mcp": "A server that does not start is told, and the run goes on without it.",
-        },
-    ),
-    cannot={
-        "fork": "1.0.102 has no option to fork: --resume and --session-id go on in the session itself, and "
-        "`copilot sessions import` refuses its own transcripts (missing_session_header).",
-    },
+    capabilities=_CAPABILITIES,
+    cannot=_CANNOT,
 )

@@ -1,4 +1,4 @@
-"""A stream that is one JSON array, sent element by element: what the generate wire does unless it is asked for events."""
+"""A stream that is one JSON array, element by element: what the generate wire does unless it is asked for events."""
 
 import re
 from urllib.parse import parse_qs

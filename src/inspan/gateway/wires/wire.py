@@ -91,7 +91,7 @@ def fresh_id(prefix: str) -> str:
 def event(data: Json, *, name: str = "") -> bytes:
     """One server-sent event."""
     heading = f"event: {name}\n".encode() if name else b""
-    return heading + b"data: " + msgspec.json.encode(data) + b"\n\n"
+    return heading + b"data: " + _one_line(msgspec.json.encode(data)) + b"\n\n"
 
 
 def texts(content: object) -> list[str]:
@@ -140,6 +140,11 @@ def word(source: Json, key: str) -> str:
 def field_types(schema: Json) -> dict[str, str]:
     """The argument names of a JSON schema with their types."""
     return {name: word(inner(declared), "type") for name, declared in inner(schema, "properties").items()}
+
+
+def _one_line(text: bytes) -> bytes:
+    """With the separators escaped that some readers of streams take for the end of a line."""
+    return text.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
 
 
 def newest(user_texts: Iterable[str], results: Iterable[str]) -> str:

@@ -1,0 +1,95 @@
+"""Gemini CLI: `gemini --output-format stream-json`, read as it speaks since 0.52."""
+
+import re
+
+from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Transcript
+
+from .dialect import FAILURES, GeminiDialect
+from .launching import ATTACHMENTS, EFFORTS, launch
+from .transcript import read
+
+DRIVER = Driver(
+    name="gemini",
+    title="Gemini CLI",
+    program="gemini",
+    wire="generate",
+    channels=(Channel(kind="stream", launch=launch, dialect=GeminiDialect),),
+    install=Install(
+        source="npm",
+        package="@google/gemini-cli",
+        version="0.61.0",
+        program="node_modules/@google/gemini-cli/bundle/gemini.js",
+        node=(20, 0),
+    ),
+    version_words=re.compile(r"^(\d+)\.(\d+)\.(\d+)", re.MULTILINE),
+    oldest=(0, 52, 0),
+    tested=(0, 52, 0),
+    config_variable="GEMINI_CLI_HOME",
+    state_below=".gemini",
+    state_paths=("~/.gemini",),
+    # It starts itself anew, which takes as long again.
+    asked_with={"GEMINI_CLI_NO_RELAUNCH": "true"},
+    login_paths=("~/.gemini/oauth_creds.json",),
+    credentials=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    # The program itself takes this one for another product's.
+    key_aliases=("GOOGLE_API_KEY",),
+    variables=(
+        "GEMINI_",
+        "GOOGLE_API_KEY",
+        "GOOGLE_GEMINI_",
+        "GOOGLE_GENAI_",
+        "GOOGLE_VERTEX_BASE_URL",
+        "CODE_ASSIST_",
+    ),
+    failures=FAILURES,
+    session_ids=re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+    transcripts="tmp/*/chats/session-*-{session_id:.8}.jsonl",
+    transcript=Transcript(read=read),
+    login_hint="run `gemini` once and sign in, or set GEMINI_API_KEY",
+    provider="google",
+    base_url="https://generativelanguage.googleapis.com",
+    base_url_variables=("GOOGLE_GEMINI_BASE_URL",),
+    switches=("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA", "GEMINI_CLI_USE_COMPUTE_ADC"),
+    trial_model="gemini-2.5-pro",
+    instructions="GEMINI.md",
+    skills=(".gemini/skills", ".agents/skills"),
+    capabilities=Capabilities(
+        presets_session_id=True,
+        streams_text=True,
+        review_needs_box=True,
+        review="yes",
+        complete="yes",
+        allowed_tools="yes",
+        disallowed_tools="yes",
+        system_prompt="yes",
+        resume="yes",
+        fork="yes",
+        extra_dirs="yes",
+        reports_denials="yes",
+        login="yes",
+        efforts=EFFORTS,
+        attachments=tuple(ATTACHMENTS),
+        mcp=("stdio", "http"),
+        notes={
+            "exec": "Without a person to ask, it never edits build files such as package.json by its own tools (0.61).",
+            "review": "Its rules take its editors away; a box keeps its shell from writing. A project's own settings "
+            "and hooks are not read.",
+            "allowed_tools": "Commands can be held to a pattern, as in Bash(git *); other tools only as a whole.",
+            "max_turns": "With a gateway, inspan counts its model calls.",
+            "efforts": "In the profile clean alone: it takes them from its settings file.",
+            "mcp": "In the profile clean alone: it takes them from its settings file. One that does not start is not "
+            "named where there are several.",
+            "login": "It cannot be pointed at a gateway. In the profile user, a run behind one needs a key chosen in "
+            "your settings (security.auth.selectedType).",
+            "attachments": "A word behind @ in the prompt names a file of the working folder, which it attaches too.",
+            "fork": "The copy gets an id of the program's own.",
+        },
+    ),
+    markers=(
+        "GEMINI_CLI",
+        "GEMINI_SESSION_ID",
+        "GEMINI_PROJECT_DIR",
+        "GEMINI_CWD",
+        "GEMINI_PLANS_DIR",
+    ),
+)

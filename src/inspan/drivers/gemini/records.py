@@ -1,0 +1,115 @@
+"""What Gemini CLI writes down of a session, and what can be read from it; the live stream tells some of it as well."""
+
+import os.path
+import re
+from typing import Any, Literal
+
+import msgspec
+
+from inspan.protocol.events import (
+    CommandExecuted,
+    Event,
+    FileChanged,
+    PlanChanged,
+    PlanStep,
+    ReasoningSaid,
+    ToolCompleted,
+    ToolFailed,
+)
+from inspan.protocol.usage import Usage
+
+SHELL = "run_shell_command"
+WRITERS = ("write_file", "replace")
+# How the words for the model end when a command is over; zero is not told.
+_ENDED = re.compile(
+    r"(?:\nExit Code: (?P<code>\d+))?(?:\nSignal: (?P<signal>[^\n]+))?(?:\nBackground PIDs: [\d, ]+)?"
+    r"\nProcess Group PGID: \d+(?:\n</untrusted_context>)?\s*$"
+)
+_SHOWN_CODE = re.compile(r"Command exited with code: (\d+)")
+Json = dict[str, Any]
+_State = Literal["pending", "active", "done"]
+_STATES: dict[str, _State] = {"in_progress": "active", "completed": "done"}
+
+
+class Thought(msgspec.Struct):
+    """A part of its thinking, whose first words in bold it takes for a subject."""
+
+    subject: str = ""
+    description: str = ""
+
+
+class Tokens(msgspec.Struct):
+    """Tokens of one response. `input` includes the cached ones, `output` leaves out the thoughts."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    thoughts: int = 0
+    tool: int = 0
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(
+            input=max(0, self.input - self.cached) + self.tool,
+            output=self.output + self.thoughts,
+            cache_read=self.cached,
+            reasoning=self.thoughts,
+        )
+
+
+class _Todo(msgspec.Struct):
+    description: str = ""
+    status: str = ""
+
+    @property
+    def state(self) -> _State:
+        return _STATES.get(self.status, "pending")
+
+
+class _Todos(msgspec.Struct):
+    todos: list[_Todo]
+
+
+def reasoned(thoughts: list[Thought]) -> list[Event]:
+    """What it has thought, part by part."""
+    return [ReasoningSaid(text=text) for thought in thoughts if (text := _words(thought))]
+
+
+def executed(id: str, command: str, *, told: str, shown: str) -> list[Event]:
+    """A command that has ended, by the end of what the model was `told` of it and else by what is `shown`.
+
+    The program calls it a success whatever its exit code.
+    """
+    ended, seen = _ENDED.search(told), _SHOWN_CODE.fullmatch(shown)
+    code = int(seen[1]) if seen else None
+    if ended:
+        code = None if ended["signal"] else int(ended["code"] or 0)
+    end = ToolFailed if code or (ended and ended["signal"]) else ToolCompleted
+    return [end(id=id, name=SHELL, output=shown), CommandExecuted(id=id, command=command, exit_code=code)]
+
+
+def changed(id: str, path: str, *, created: bool) -> list[Event]:
+    """The file that a tool has written, by its full path."""
+    return [FileChanged(path=os.path.normpath(path), change="added" if created else "modified", id=id)] if path else []
+
+
+def planned(name: str, given: Json) -> list[Event]:
+    """The plan that it writes down with its own tool for it."""
+    if name != "write_todos":
+        return []
+    try:
+        todos = msgspec.convert(given, _Todos).todos
+    except msgspec.ValidationError:
+        return []
+    return [PlanChanged(steps=[PlanStep(text=todo.description, state=todo.state) for todo in todos])]
+
+
+def word(given: Json, key: str) -> str:
+    """A string among the parameters of a tool, which may be anything."""
+    value = given.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _words(thought: Thought) -> str:
+    subject = f"**{thought.subject}**" if thought.subject else ""
+    return "\n".join(part for part in (subject, thought.description) if part)
