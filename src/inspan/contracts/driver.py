@@ -228,7 +228,8 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
     files (path, dotted key), by which a user may have chosen another way to a model; then that one is left alone.
     `settings_in` are the modes in which it reads those files.
     `bound_credentials` are keys that go nowhere but to the provider itself. `refusal_status` is the status that makes
-    it give up at once, where its wire's usual one does not.
+    it give up at once, where its wire's usual one does not. `asks_again` says that it makes a failed call again and
+    has no setting against it: the run is ended in its place.
 
     `ways` are the providers to choose among, each in place of wire, provider, address and keys of the driver itself;
     `withheld` are the keys of those that were not chosen. `family` marks a driver that stands for many agents,
@@ -268,6 +269,7 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
     settings_in: tuple[Mode, ...] = ("exec", "review", "complete")
     bound_credentials: tuple[str, ...] = ()
     refusal_status: int = 0
+    asks_again: bool = False
     session_ids: re.Pattern[str] = re.compile(r".+")
     transcripts: str = ""
     told_in: Callable[[bytes], Told | None] | None = None

@@ -33,10 +33,10 @@ def agent_environment(
     With a `login` it holds no key either, for a key would win over it; a key that is added stands alone.
     """
     foreign = tuple(prefix for other in others if other.name != driver.name for prefix in other.variables)
-    replaced = (*driver.credentials, *driver.withheld, *driver.base_url_variables, *driver.switches)
-    own = driver.variables
+    replaced = (*driver.credentials, *driver.base_url_variables, *driver.switches)
+    own = (*driver.variables, *replaced)  # Some of them bear the name of another agent's.
     kept = {name: value for name, value in parent.items() if not name.startswith(foreign) or name.startswith(own)}
-    taken = (*own, *driver.withheld) if clean else replaced if gateway else ()
+    taken = (*(own if clean else replaced if gateway else ()), *driver.withheld)
     kept = {name: value for name, value in kept.items() if not name.startswith(taken)}
     if not gateway:
         kept |= {name: parent[name] for name in driver.credentials if name in parent}

@@ -10,10 +10,11 @@ import msgspec
 
 from inspan.contracts.driver import Driver
 from inspan.protocol.events import ErrorReported, Event, ModelCallEnded, RateLimited
-from inspan.protocol.outcome import Reason
+from inspan.protocol.outcome import FailureKind, Reason
 from inspan.redaction import SecretSet
 
 from .plan import Plan
+from .verdict import seen_by_gateway
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from .money.account import Money
     from .upstreams import Answering
 
+_ASKED_AGAIN: frozenset[FailureKind] = frozenset({"rate_limit", "overloaded", "network", "invalid_response"})
 _TELLING_S = 5.0
 _MESSAGE_CHARACTERS = 2000
 
@@ -88,7 +90,7 @@ class ModelEndpoint:
             controls=self._controls(),
             faults=self._faults(),
             refusal_status=self._driver.refusal_status,
-            expects_tools=self._plan.task.mode != "complete",
+            expects_tools=self._plan.task.mode != "complete" and not self._driver.hosted,
             # With a key in the token's place, whoever holds the token could read what else the account keeps.
             passes_other=self._plan.route.reaches_provider and not self._plan.route.key,
         )
@@ -130,15 +132,23 @@ class ModelEndpoint:
         ended = self.last_call = self._described(call)
         limited = [RateLimited(message=ended.message, resets_at=call.resets_at)] if call.status == 429 else []
         if not self._plan.route.reaches_provider:
-            return self._record([ended, *limited])
+            self._record([ended, *limited])
+            return self._give_up(ended)
         telling = asyncio.get_running_loop().create_task(self._tell_cost(call, ended))
         self._telling.add(telling)
         return telling.add_done_callback(self._telling.discard)
+
+    def _give_up(self, call: ModelCallEnded) -> None:
+        """Ends the run where the agent would make the failed call again, for minutes, and cannot be kept from it."""
+        kind = seen_by_gateway(call)
+        if kind and kind in _ASKED_AGAIN and self._driver.asks_again and call.role != "side":
+            self._end(kind, call.message or f"model call {call.call} failed: {call.problem}")
 
     async def _tell_cost(self, call: "ModelCall", ended: ModelCallEnded) -> None:
         """Tells of a call once its price is known, which takes a moment for a model that was never asked before."""
         cost_usd = await self._money.cost_of(call) if self._money else None
         self._record([msgspec.structs.replace(ended, cost_usd=cost_usd)])
+        self._give_up(ended)
 
     def _described(self, call: "ModelCall") -> ModelCallEnded:
         # Redact, then cut: half a secret is not found any more.

@@ -78,8 +78,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(facts: Facts) -> Verdict:
-    """The first that applies: our own ending, a broken script, a failed turn, a bad exit, an unfit answer, success."""
-    for look in (_our_ending, _broken_script, _failed_turn, _bad_exit, _unfinished, _unfit):
+    """The first that applies: our own ending, a broken script, a failed turn, a bad exit, no fit answer, success."""
+    for look in (_our_ending, _broken_script, _failed_turn, _bad_exit, _unfinished, _unanswered, _unfit):
         verdict = look(facts)
         if verdict:
             return verdict
@@ -111,14 +111,14 @@ def _failed_turn(facts: Facts) -> Verdict | None:
     failure = facts.summary.failure
     if failure is None:
         return None
-    kind = _seen_by_gateway(facts.last_call) or failure.failure
+    kind = seen_by_gateway(facts.last_call) or failure.failure
     return Verdict(reason=kind, message=failure.message)
 
 
 def _bad_exit(facts: Facts) -> Verdict | None:
     if facts.exit_code == 0 or (facts.exit_code is None and facts.summary.turn_done):
         return None
-    kind = _seen_by_gateway(facts.last_call) or kind_told(facts.driver.failures, facts.stderr) or "crashed"
+    kind = seen_by_gateway(facts.last_call) or kind_told(facts.driver.failures, facts.stderr) or "crashed"
     if _was_killed(facts):
         kind = "crashed"  # Whatever it had said before.
     code = "an unknown exit code" if facts.exit_code is None else f"exit code {facts.exit_code}"
@@ -141,7 +141,18 @@ def _telling_line(facts: Facts) -> str:
 def _unfinished(facts: Facts) -> Verdict | None:
     if facts.summary.turn_done:
         return None
-    return Verdict(reason="crashed", message=f"{facts.driver.title} left without finishing its turn")
+    kind = seen_by_gateway(facts.last_call) or "crashed"
+    return Verdict(reason=kind, message=f"{facts.driver.title} left without finishing its turn")
+
+
+def _unanswered(facts: Facts) -> Verdict | None:
+    """In a conversation some agents end a turn as if all were well when the model refused them; the gateway knows."""
+    call = facts.last_call
+    kind = seen_by_gateway(call)
+    if call is None or kind is None or call.role == "side" or facts.driver.channels[0].kind != "rpc":
+        return None
+    words = call.message or call.problem or f"status {call.status}"
+    return Verdict(reason=kind, message=f"{facts.driver.title} says that it is done, but its last call failed: {words}")
 
 
 def _unfit(facts: Facts) -> Verdict | None:
@@ -156,7 +167,8 @@ def _unfit(facts: Facts) -> Verdict | None:
     return None
 
 
-def _seen_by_gateway(call: ModelCallEnded | None) -> FailureKind | None:
+def seen_by_gateway(call: ModelCallEnded | None) -> FailureKind | None:
+    """The kind of failure that the gateway saw in a call, if it failed."""
     if call is None:
         return None
     if call.problem.startswith("unreachable"):

@@ -68,7 +68,6 @@ class Ground:
         self._agent = agent
         self._channel = channel
         self._scripts = 0
-        self._started: list[str] = []
         for name in ("home", "state", "work"):
             (root / name).mkdir(parents=True)
         own = {"HOME": str(root / "home"), "XDG_STATE_HOME": str(root / "state"), "LANG": "C.UTF-8"}
@@ -81,14 +80,12 @@ class Ground:
         if not lines:
             raise Unmet(f"the run was refused: {done.stderr.strip()[-600:]}")
         run_id = next(line["event"]["run_id"] for line in lines if line["event"]["kind"] == "run_started")
-        self._started.append(run_id)
         return self.story(run_id, code=done.returncode, stdout=done.stdout, stderr=done.stderr)
 
     def detach(self, script: str, *flags: str, prompt: str = "do it") -> str:
         """Starts a run, and gives its id."""
         done = self._inspan(*self._words(script, prompt, flags), "-d")
         must(done.returncode == 0, f"the run was refused: {done.stderr.strip()[-600:]}")
-        self._started.append(done.stdout.strip())
         return done.stdout.strip()
 
     def order(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -136,9 +133,9 @@ class Ground:
 
     def close(self) -> None:
         """Ends what a scenario left running."""
-        for run_id in self._started:
-            if self.living(run_id):
-                self._inspan("kill", run_id)
+        for folder in (self.root / "state").glob("inspan/projects/*/*/runs/*"):
+            if self.living(folder.name):
+                self._inspan("kill", folder.name)
 
     def _words(self, script: str, prompt: str, flags: Sequence[str]) -> list[str]:
         """A command line, in the widest mode that the agent has unless the flags say another."""

@@ -1,0 +1,82 @@
+"""Qwen Code: `qwen --output-format stream-json`, as it speaks since 0.21."""
+
+import re
+
+from inspan.contracts.driver import Capabilities, Channel, Driver, Install
+
+from .dialect import QwenDialect
+from .failures import FAILURES
+from .launching import launch
+from .providers import WAYS
+from .transcript import TRANSCRIPT, told_in
+
+DRIVER = Driver(
+    name="qwen",
+    title="Qwen Code",
+    program="qwen",
+    wire=WAYS[0].wire,
+    channels=(Channel(kind="stream", launch=launch, dialect=QwenDialect),),
+    install=Install(
+        source="npm",
+        package="@qwen-code/qwen-code",
+        version="0.24.4",
+        # Not its `cli-entry.js`, which runs this one in a child and leaves it behind when it is told to go.
+        program="node_modules/@qwen-code/qwen-code/cli.js",
+        node=(22,),
+    ),
+    version_words=re.compile(r"\s*(\d+)\.(\d+)\.(\d+)"),
+    oldest=(0, 21, 2),
+    config_variable="QWEN_HOME",
+    state_paths=("~/.qwen",),
+    credentials=WAYS[0].credentials,
+    ways=WAYS,
+    variables=("QWEN_", "OPENAI_", "DASHSCOPE_", "ANTHROPIC_", "GEMINI_"),
+    failures=FAILURES,
+    login_hint="set OPENAI_API_KEY, with OPENAI_BASE_URL where another provider is meant, or DASHSCOPE_API_KEY",
+    provider=WAYS[0].provider,
+    base_url=WAYS[0].base_url,
+    base_url_variables=WAYS[0].base_url_variables,
+    settings=(
+        ("~/.qwen/settings.json", "modelProviders"),
+        ("~/.qwen/settings.json", "security.auth.baseUrl"),
+        ("~/.qwen/settings.json", "env.OPENAI_BASE_URL"),
+    ),
+    session_ids=re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+    transcripts="projects/*/chats/{session_id}.jsonl",
+    told_in=told_in,
+    transcript=TRANSCRIPT,
+    instructions="AGENTS.md",
+    skills=(".qwen/skills",),
+    asks_again=True,
+    trial_model="openai/qwen3-coder-plus",
+    capabilities=Capabilities(
+        presets_session_id=True,
+        streams_text=True,
+        review="yes",
+        complete="yes",
+        allowed_tools="yes",
+        disallowed_tools="yes",
+        system_prompt="yes",
+        append_system_prompt="yes",
+        resume="yes",
+        fork="yes",
+        extra_dirs="yes",
+        max_turns="yes",
+        reports_denials="yes",
+        efforts=("none", "low", "medium", "high", "xhigh", "max"),
+        attachments=("image/png", "image/jpeg", "image/webp"),
+        mcp=("stdio", "http"),
+        notes={
+            "review": "It runs the commands that it knows to be readers, and no others; settings, hooks and memory "
+            "files are left out. A repository's own .git/config can name programs that git runs: add sandbox bwrap if "
+            "you did not clone it. It brings an old .qwen/settings.json of a project up to date, in any mode.",
+            "allowed_tools": "Write is given only together with Edit, and Grep and Glob bring Read with them.",
+            "fork": "A fork gets its id from the program.",
+            "mcp": "Headers of a server are taken in mode exec alone.",
+            "reports_usage": "It does not tell cache writes and reasoning tokens: they are in its input and output.",
+            "follows_gateway": "It sends a failed call up to six times more, and 0.24 has no setting against it. An "
+            "administrator's settings file gives way to the one of the run.",
+        },
+    ),
+    markers=("QWEN_CODE", "QWEN_CODE_SESSION_ID", "QWEN_CODE_PROMPT_ID", "QWEN_CODE_AGENT_ID", "QWEN_CODE_CLI"),
+)
