@@ -5,7 +5,7 @@ The command line reference is written whole; tables are written between `<!-- ge
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -17,11 +17,12 @@ from inspan.cli.exit_codes import of_run
 from inspan.cli.start import inspan
 from inspan.config.keys import ANY, Leaf, Table, leaves, spelled, tree
 from inspan.config.variables import name_of
-from inspan.contracts.driver import Capabilities
+from inspan.contracts.driver import Capabilities, Driver
 from inspan.engine.registry import drivers
 from inspan.errors import AgentFailed, InspanError
 from inspan.protocol.events import Event, RunEnded
 from inspan.protocol.outcome import REASONS, outcome_of
+from inspan.testing.same_story import table as differences
 
 DOCS = Path(__file__).parent
 _WIDTH = 100
@@ -58,48 +59,82 @@ _ERROR_ATTRIBUTES = (
     "`ToolPermissionError.denied`: the calls that were denied, each with `id`, `name`, `input` and `message`.",
 )
 
-_CAPABILITIES = {
-    "presets_session_id": "a session's id is known before it starts",
-    "reports_cost": "says what a turn has cost",
-    "reports_usage": "says how many tokens a turn took",
-    "streams_text": "text piece by piece with `--partial`",
-    "follows_gateway": "can be pointed at the gateway",
-    "login_follows_gateway": "can be pointed at the gateway with a login too",
-    "root_needs_box": "as root, runs unrestricted only in a sandbox",
-    "review": "`--mode review`: cannot edit",
-    "complete": "`--mode complete`: no tools",
-    "allowed_tools": "only the tools of `--allow-tool`",
-    "disallowed_tools": "not the tools of `--deny-tool`",
-    "output_schema": "an answer that fits `--schema`",
-    "system_prompt": "`--system-prompt`",
-    "append_system_prompt": "`--append-system-prompt`",
-    "resume": "`--resume`",
-    "fork": "`--fork`",
-    "extra_dirs": "`--add-dir`",
-    "max_turns": "`--max-turns`",
-    "reports_denials": "tells of every call that was denied",
-    "login": "`--login`",
-    "efforts": "`--effort`",
-    "attachments": "`--attach` as it is; other text files stand in the prompt",
-    "grants": "what `--allow-tool` can add to `review` and `complete`, where single tools cannot be listed",
-    "mcp": "`--mcp`",
+_CHANNELS_HEAD = """# What channels tell differently
+
+Written by `docs/generate.py` from the drivers; change `differs` of a channel, then run the script.
+
+Some agents can be driven in two ways: by their own stream, which is the usual one, and by the Agent Client Protocol
+([`--channel acp`](../guides/acp-agents.md)). The same scenario gives the same events by both, but for these:
+
+"""
+
+# Title of a table → the capabilities in it, each with the head of its column.
+_CAPABILITIES: dict[str, dict[str, str]] = {
+    "Modes and tools": {
+        "exec": "`--mode exec`",
+        "review": "`--mode review`",
+        "review_needs_box": "review only in a box",
+        "complete": "`--mode complete`",
+        "allowed_tools": "`--allow-tool`",
+        "disallowed_tools": "`--deny-tool`",
+        "root_needs_box": "as root only in a box",
+    },
+    "Sessions and prompts": {
+        "resume": "`--resume`",
+        "fork": "`--fork`",
+        "presets_session_id": "id known before",
+        "system_prompt": "`--system-prompt`",
+        "append_system_prompt": "`--append-system-prompt`",
+        "output_schema": "`--schema`",
+        "extra_dirs": "`--add-dir`",
+        "max_turns": "`--max-turns`",
+    },
+    "What it tells": {
+        "reports_usage": "tokens of a turn",
+        "reports_cost": "cost of a turn",
+        "streams_text": "text in pieces (`--partial`)",
+        "reports_denials": "every denied call",
+    },
+    "Keys and the gateway": {
+        "follows_gateway": "follows the gateway",
+        "login": "`--login`",
+        "login_follows_gateway": "with a login, too",
+    },
+    "What it takes": {
+        "efforts": "`--effort`",
+        "attachments": "`--attach` as it is",
+        "mcp": "`--mcp`",
+        "grants": "`--allow-tool` on top of `review` and `complete`, where single tools cannot be listed",
+    },
+}
+_WIRES = {
+    "messages": "Messages",
+    "responses": "Responses",
+    "chat": "Chat Completions",
+    "generate": "generateContent",
 }
 
 
 def pages() -> dict[Path, str]:
     """Every generated page as it should be now."""
-    cli = DOCS / "reference" / "cli.md"
-    events = DOCS / "concepts" / "events.md"
-    capabilities = DOCS / "reference" / "capabilities.md"
-    codes = DOCS / "reference" / "exit-codes.md"
-    return {
-        cli: _CLI_HEAD + "".join(_command_pages()),
-        DOCS / "reference" / "errors.md": _ERRORS_HEAD + _error_tables(),
-        DOCS / "reference" / "configuration.md": _CONFIG_HEAD + "".join(_key_tables()),
-        capabilities: _filled(capabilities, "capabilities", _capability_table),
-        events: _filled(events, "events", _event_table),
-        codes: _filled(codes, "reasons", _reason_table),
+    reference, concepts = DOCS / "reference", DOCS / "concepts"
+    tables = (
+        (reference / "capabilities.md", "capabilities", _capability_tables),
+        (reference / "environment-variables.md", "agents", _variable_table),
+        (reference / "exit-codes.md", "reasons", _reason_table),
+        (concepts / "agents.md", "driven", _driven_table),
+        (concepts / "agents.md", "state", _state_table),
+        (concepts / "events.md", "events", _event_table),
+    )
+    found = {
+        reference / "cli.md": _CLI_HEAD + "".join(_command_pages()),
+        reference / "errors.md": _ERRORS_HEAD + _error_tables(),
+        reference / "configuration.md": _CONFIG_HEAD + "".join(_key_tables()),
+        reference / "channels.md": f"{_CHANNELS_HEAD}{differences(drivers())}\n",
     }
+    for path, name, table in tables:
+        found[path] = _filled(path, found.get(path) or path.read_text(encoding="utf-8"), name, table)
+    return found
 
 
 def main() -> int:
@@ -146,23 +181,96 @@ def _key_row(path: tuple[str, ...], leaf: Leaf) -> str:
     return f"| `{key}` | {note.kind.words} | {shown} | {' '.join([note.doc, *marks])} | {variable} |\n"
 
 
-def _capability_table() -> str:
-    agents = drivers()
-    rows = [f"| | {' | '.join(f'`{each.name}`' for each in agents)} |", f"|---|{'---|' * len(agents)}"]
-    for field in Capabilities.__struct_fields__:
-        if field != "notes":
-            cells = " | ".join(_capability(getattr(each.capabilities, field)) for each in agents)
-            rows.append(f"| {_CAPABILITIES[field]} (`{field}`) | {cells} |")
-    notes = [
-        f"- **{each.title}**, `{field}`: {note}" for each in agents for field, note in each.capabilities.notes.items()
-    ]
-    return "\n".join([*rows, "", *notes])
+def _capability_tables() -> str:
+    parts: list[str] = []
+    for title, columns in _CAPABILITIES.items():
+        parts += [f"## {title}\n", *_rows(["agent", *columns.values()])]
+        for each in drivers():
+            cells = [_capability(getattr(_usual(each), field)) for field in columns]
+            parts += _row([_agent(each), *cells])
+        parts.append("")
+    parts.append("## Notes\n")
+    for each in drivers():
+        if notes := _usual(each).notes:
+            parts += [f"**{each.title}**\n", *(f"- `{field}`: {note}" for field, note in notes.items()), ""]
+    return "\n".join(parts).rstrip()
+
+
+def _usual(driver: Driver) -> Capabilities:
+    """What an agent can do by its usual channel."""
+    return driver.channels[0].capabilities or driver.capabilities
 
 
 def _capability(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(f"`{word}`" for word in cast(tuple[str, ...], value)) or "no"
     return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def _variable_table() -> str:
+    rows = [*_rows(["agent", "program", "keys, the first found is used", "address", "config folder"])]
+    for each in drivers():
+        if not (each.built_in or each.family):
+            keys = dict.fromkeys(name for way in each.ways or (each,) for name in way.credentials)
+            addresses = dict.fromkeys(name for way in each.ways or (each,) for name in way.base_url_variables)
+            program = "" if each.hosted else f"`{each.program_variable}`"
+            folder = f"`{each.config_variable}`" if each.config_variable else ""
+            rows += _row([_agent(each), program, _words(keys), _words(addresses), folder])
+    return "\n".join(rows)
+
+
+def _driven_table() -> str:
+    rows = [*_rows(["agent", "driven by", "pinned", "works from", "tried from", "providers, the usual one first"])]
+    for each in drivers():
+        if not each.built_in:
+            pinned = each.install.version
+            tried = _dotted(each.tested) or pinned
+            rows += _row([_agent(each), _channels(each), pinned, _dotted(each.oldest), tried, _providers(each)])
+    return "\n".join(rows)
+
+
+def _state_table() -> str:
+    rows = [*_rows(["agent", "in `user`", "in `clean`, by", "instructions", "skills", "transcript"])]
+    for each in drivers():
+        if not (each.built_in or each.family or each.hosted):
+            kept = "a file" if each.transcripts else "printed by the program"
+            variable = f"`{each.config_variable}`"
+            skills, paths = _words(each.skills), _words(each.state_paths)
+            rows += _row([_agent(each), paths, variable, f"`{each.instructions}`", skills, kept])
+    return "\n".join(rows)
+
+
+def _channels(driver: Driver) -> str:
+    names = [channel.name for channel in driver.channels]
+    adapters = [f"`{channel.program}`" for channel in driver.channels if channel.program]
+    return ", ".join(names) + (f" (by {', '.join(adapters)})" if adapters else "")
+
+
+def _providers(driver: Driver) -> str:
+    if driver.ways:
+        return ", ".join(f"`{way.name}` ({_WIRES[way.wire]})" for way in driver.ways)
+    return f"{driver.provider or 'by `--base-url`'} ({_WIRES[driver.wire]})"
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _agent(driver: Driver) -> str:
+    return f"`{driver.name}:COMMAND`" if driver.family else f"`{driver.name}`"
+
+
+def _words(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
+
+
+def _rows(heads: Sequence[str]) -> Iterator[str]:
+    yield from _row(heads)
+    yield f"|{'---|' * len(heads)}"
+
+
+def _row(cells: Sequence[str]) -> Iterator[str]:
+    yield f"| {' | '.join(cells)} |"
 
 
 def _event_table() -> str:
@@ -208,9 +316,8 @@ def _yes(claim: bool) -> str:
     return "yes" if claim else "no"
 
 
-def _filled(path: Path, name: str, table: Callable[[], str]) -> str:
+def _filled(path: Path, text: str, name: str, table: Callable[[], str]) -> str:
     """The page with the text between its two marks replaced."""
-    text = path.read_text(encoding="utf-8")
     head = f"<!-- generated: {name} -->"
     between = re.compile(rf"{head}\n.*?\n<!-- end -->", re.DOTALL)
     if not between.search(text):

@@ -13,6 +13,8 @@ from inspan.engine.program import carried
 from inspan.engine.registry import drivers
 
 from .house import House
+from .index import index
+from .npm import Registry
 
 PERMITTED_SKIPS = {
     "no-bubblewrap": "bubblewrap cannot be installed on this machine",
@@ -66,6 +68,35 @@ def user_house(tmp_path: Path, binaries: dict[str, str]) -> Iterator[House]:
     made = House(tmp_path / "house", prefix=prefix, binaries=binaries)
     yield made
     made.close()
+
+
+@pytest.fixture
+def shelf() -> Iterator[Registry]:
+    """A registry of npm packages of the test's own."""
+    made = Registry()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which inspan keeps its own Node, fetched once from its wheel as the first agent of npm's does."""
+    home = tmp_path_factory.mktemp("node")
+    names = {name: str(home / name) for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")}
+    nowhere = {"npm_config_registry": "http://127.0.0.1:9", "npm_config_fetch_retries": "0"}
+    fetch = "from tests.npm import tiny; from inspan.engine.install import install; install(tiny())"
+    done = subprocess.run(
+        [sys.executable, "-c", fetch],
+        env={"PATH": os.environ["PATH"], **nowhere, **names, **index()},
+        cwd=Path(__file__).parent.parent,
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+    )
+    found = home / "XDG_DATA_HOME" / "inspan" / "node"
+    assert "ECONNREFUSED" in done.stderr, done.stderr  # It came as far as npm, which has no registry here.
+    return found
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from inspan.engine.registry import driver
+from inspan import __version__
+from inspan.engine.registry import agent_names, driver
 from tests.house import House
+from tests.index import index
 
 from .conftest import BareHouse
 from .refusal import refusal_of
@@ -38,18 +41,42 @@ def findings(house: House, *, code: int, env: dict[str, str] | None = None) -> d
 def test_agents_are_listed_with_version_and_program(untouched: House) -> None:
     done = untouched.inspan("agents")
     assert (done.returncode, done.stderr) == (0, "")
-    head, claude, codex, scripted = done.stdout.splitlines()
-    assert head.split() == ["AGENT", "VERSION", "DEFAULT", "PROGRAM"]
-    assert claude.split() == ["claude", driver("claude").install.version, "yes", untouched.env["INSPAN_CLAUDE_BIN"]]
-    assert codex.split() == ["codex", driver("codex").install.version, untouched.env["INSPAN_CODEX_BIN"]]
-    assert scripted.startswith("scripted ")
+    head, *rows, last = done.stdout.splitlines()
+    assert head.split() == ["AGENT", "VERSION", "MODES", "SESSIONS", "SCHEMA", "SERVERS", "CHANNELS", "TITLE"]
+    listed = {row.split()[0]: re.split(r"  +", row) for row in rows}
+    version = driver("codex").install.version
+    modes, sessions, channels = "exec review complete", "resume fork", "stream acp"
+    assert listed["codex"] == ["codex", version, modes, sessions, "yes", "stdio http", channels, "Codex"]
+    assert [listed[name][1] for name in ("scripted", "xai", "acp:COMMAND")] == [__version__, "API", "-"]
+    assert list(listed) == [f"{name}:COMMAND" if driver(name).family else name for name in agent_names()]
+    assert last.startswith("default: claude · ")
+
+
+def test_an_agent_is_shown_with_its_notes_and_what_it_cannot_do(untouched: House) -> None:
+    found = driver("codex")
+    done = untouched.inspan("agents", "show", "codex")
+    assert (done.returncode, done.stderr) == (0, "")
+    head, *lines = done.stdout.splitlines()
+    assert head == f"Codex (codex) {found.install.version} · {untouched.env['INSPAN_CODEX_BIN']}"
+    assert "  keys: CODEX_API_KEY, OPENAI_API_KEY, CODEX_ACCESS_TOKEN" in lines
+    assert "  instructions: AGENTS.md" in lines
+    assert f"  max turns: {found.capabilities.max_turns}. {found.capabilities.notes['max_turns']}" in lines
+    assert [line for line in lines if line.startswith("  cannot ")] == [
+        f"  cannot {name.replace('_', ' ')}: {reason}" for name, reason in found.cannot.items()
+    ]
+
+
+def test_an_agent_that_is_not_there_cannot_be_shown(untouched: House) -> None:
+    refusal = refusal_of(untouched, "agents", "show", "codx")
+    assert (refusal.exit_code, refusal.code) == (2, "unknown_agent")
+    assert "Did you mean 'codex'?" in refusal.next
 
 
 def test_agents_are_listed_as_json_with_what_they_can(untouched: House) -> None:
     value = json.loads(untouched.inspan("agents", "--json").stdout)
-    assert (value["schema"], [each["agent"] for each in value["agents"]]) == (1, ["claude", "codex", "scripted"])
+    assert (value["schema"], [each["agent"] for each in value["agents"]]) == (1, list(agent_names()))
     reports = {each["agent"]: each["capabilities"]["reports_cost"] for each in value["agents"]}
-    assert reports == {"claude": True, "codex": False, "scripted": False}
+    assert reports == {name: driver(name).capabilities.reports_cost for name in agent_names()}
 
 
 def test_an_agent_that_cannot_be_used_is_listed_with_the_next_step(bare_house: BareHouse) -> None:
@@ -74,14 +101,15 @@ def test_an_agent_on_the_path_is_found(bare_house: BareHouse, binaries: dict[str
     folder.mkdir()
     (folder / "codex").symlink_to(binaries["INSPAN_CODEX_BIN"])
     env = {"PATH": f"{folder}:{bare_house.env['PATH']}"}
-    described = json.loads(bare_house.inspan("agents", "--json", env=env).stdout)["agents"][1]
-    assert (described["agent"], described["program"]) == ("codex", str(folder / "codex"))
+    agents = json.loads(bare_house.inspan("agents", "--json", env=env).stdout)["agents"]
+    (described,) = [each for each in agents if each["agent"] == "codex"]
+    assert described["program"] == str(folder / "codex")
     assert described["version"] == driver("codex").install.version
 
 
 def test_an_agent_is_installed_into_a_folder_of_inspans_own_and_works(house: House) -> None:
     del house.env["INSPAN_CODEX_BIN"]
-    done = house.inspan("agents", "install", "codex", "--json", env=_index(), timeout=INSTALL_S)
+    done = house.inspan("agents", "install", "codex", "--json", env=index(), timeout=INSTALL_S)
     assert done.returncode == 0, done.stderr
     wanted = driver("codex").install
     folder = house.root / "data" / "inspan" / "agents" / "codex"
@@ -89,7 +117,7 @@ def test_an_agent_is_installed_into_a_folder_of_inspans_own_and_works(house: Hou
     told = {"schema": 1, "agent": "codex", "version": wanted.version, "program": program}
     assert json.loads(done.stdout) == told
     assert os.listdir(folder) == [wanted.version]
-    again = house.inspan("agents", "install", "codex", env=_index(), timeout=INSTALL_S)
+    again = house.inspan("agents", "install", "codex", env=index(), timeout=INSTALL_S)
     assert (again.returncode, again.stdout) == (0, f"codex {wanted.version} at {program}\n")
     assert findings(house, code=0)["agent codex"]["detail"].startswith(f"Codex {wanted.version} at {program} ")
     assert house.run("codex", SAYS_HELLO).stdout == "hello\n"
@@ -228,10 +256,3 @@ def _in_order(text: str, *words: str) -> None:
     for each in words:
         place = text.find(each, place)
         assert place >= 0, (each, text)
-
-
-def _index() -> dict[str, str]:
-    """How this machine reaches its package index, with a cache that is warm."""
-    names = [name for name in os.environ if name.startswith(("UV_", "PIP_")) or name.lower().endswith("_proxy")]
-    cache = {"UV_CACHE_DIR": os.path.join(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "uv")}
-    return {**cache, **{name: os.environ[name] for name in names}}

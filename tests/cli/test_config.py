@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from inspan.engine.registry import all_names
 from tests.house import House
 
 from .refusal import refusal_of
@@ -126,7 +127,7 @@ def test_path_lists_the_files_and_which_exist(house: House) -> None:
 def test_the_schema_is_json_and_knows_the_agents(house: House) -> None:
     schema = json.loads(printed(house, "schema"))
     assert schema["$id"] == "inspan:config:1"
-    assert sorted(schema["properties"]["agents"]["properties"]) == ["claude", "codex", "scripted"]
+    assert list(schema["properties"]["agents"]["properties"]) == list(all_names())
 
 
 @pytest.mark.parametrize(

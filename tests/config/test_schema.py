@@ -57,6 +57,7 @@ _RULES: dict[str, Callable[[Any, Any, dict[str, Any]], bool]] = {
     "pattern": lambda value, pattern, _: isinstance(value, str) and re.search(pattern, value) is not None,
     "minimum": lambda value, least, _: not isinstance(value, int | float) or value >= least,
     "exclusiveMinimum": lambda value, least, _: not isinstance(value, int | float) or value > least,
+    "required": lambda value, names, _: isinstance(value, dict) and set(names) <= set(cast(dict[str, object], value)),
     "anyOf": lambda value, options, _: any(fits(value, option) for option in options),
 }
 
@@ -77,6 +78,7 @@ def test_every_key_is_in_the_schema_with_its_words() -> None:
         {"runtime": {"default": "codex", "profile": "clean"}, "models": {"gpt-5.2": "x"}},
         {"limits": {"timeout": "10m", "start_timeout": 5, "idle_timeout": 0.5, "stall_timeout": "off", "max_turns": 3}},
         {"limits": {"max_turns": "off"}},
+        {"agents": {"mine": {"dialect": "codex", "command": "my-codex", "flags": ["-v"]}}},
         {"agents": {"my-agent": {"login": True, "options": ["-v"], "env": {"A": "1"}, "keyring": "a/b"}}},
         {"mcp": {"docs": {"command": "serve", "args": ["x"], "headers": {"A": "b"}}}},
         {"projects": {"trusted": ["/a"]}},

@@ -1,8 +1,9 @@
 """The pages of the project, and what in them can be tried: files to write, commands to type, what they print.
 
 A page marks what can be tried with a comment above a code block: `<!-- file: NAME -->` writes the block to a file,
-`<!-- run -->` types its `$` lines and compares what follows each of them. `…` stands for any text, alone on a line for
-any lines. Run ids, durations and the way a run is held differ between machines and are compared by their shape.
+`<!-- driver: NAME -->` to a file among the drivers of a copy of inspan, `<!-- run -->` types its `$` lines and compares
+what follows each of them. `…` stands for any text, alone on a line for any lines. Run ids, durations and the way a run
+is held differ between machines and are compared by their shape.
 """
 
 import re
@@ -11,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_BLOCK = re.compile(r"<!-- (file: (?P<name>[\w.-]+)|run) -->\n```\w+\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(
+    r"<!-- ((?P<kind>file|driver): (?P<name>[\w.-]+)|run) -->\n```\w+\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE
+)
 _FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 _SHAPES = (
     (re.compile(r"\b\d{8}-\d{9}-\d+\b"), "RUN-ID"),
@@ -24,10 +27,11 @@ _SHAPES = (
 
 @dataclass(frozen=True, kw_only=True)
 class WriteFile:
-    """A block that is a file of the story."""
+    """A block that is a file of the story, in its folder or among the drivers."""
 
     name: str
     text: str
+    among_drivers: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +60,7 @@ def steps(path: Path) -> list[Step]:
     found: list[Step] = []
     for block in _BLOCK.finditer(path.read_text(encoding="utf-8")):
         if block["name"]:
-            found.append(WriteFile(name=block["name"], text=block["text"]))
+            found.append(WriteFile(name=block["name"], text=block["text"], among_drivers=block["kind"] == "driver"))
         else:
             found += _typed(block["text"])
     return found

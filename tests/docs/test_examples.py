@@ -19,7 +19,9 @@ STORIES = [path for path in pages() if steps(path)]
 def test_the_examples_of_a_page_do_what_it_says(house: House, page: Path) -> None:
     terminal = Terminal(house)
     for step in steps(page):
-        if isinstance(step, WriteFile):
+        if isinstance(step, WriteFile) and step.among_drivers:
+            terminal.add_driver(step.name, step.text)
+        elif isinstance(step, WriteFile):
             (house.work / step.name).write_text(step.text)
         else:
             printed = terminal.type(step.command)

@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from inspan.contracts.driver import Driver
+from inspan.contracts.driver import Driver, Way
 from inspan.engine import registry
 from inspan.engine.catalogue import neighbour
 from inspan.engine.environment import agent_environment, known_secrets
+from inspan.engine.narrowing import by_way
 
 _PARENT = {
     "PATH": "/bin",
@@ -156,3 +158,71 @@ def test_the_tokens_of_every_login_are_known_also_of_one_that_the_run_moves(driv
     parent, added = {"HOME": str(tmp_path)}, {"CODEX_HOME": str(tmp_path / "moved")}
     known = known_secrets(parent, added, credentials=driver.credentials, token="")
     assert sorted(known.values()) == sorted(planted.values())
+
+
+_MANY = (
+    Way(
+        name="one",
+        wire="messages",
+        provider="one",
+        base_url="https://one",
+        credentials=("ANTHROPIC_API_KEY",),
+        base_url_variables=("ANTHROPIC_HOST",),
+    ),
+    Way(name="two", wire="responses", provider="two", base_url="https://two", credentials=("OPENAI_API_KEY",)),
+    Way(name="three", wire="chat", provider="three", base_url="https://three", credentials=("THREE_API_KEY",)),
+)
+_AROUND = {
+    "PATH": "/bin",
+    "MANY_HOME": "/m",
+    "ANTHROPIC_API_KEY": "sk-ant-0123456789",
+    "ANTHROPIC_HOST": "https://a",
+    "ANTHROPIC_MODEL": "opus",
+    "OPENAI_API_KEY": "sk-0123456789abcdef",
+    "THREE_API_KEY": "three-0123456789ab",
+    "CODEX_HOME": "/x",
+}
+
+
+def _of_many(way: str, *variables: str) -> Driver:
+    """An agent with several providers, whose keys have names that begin like another agent's variables."""
+    base = msgspec.structs.replace(registry.driver("scripted"), name="many", ways=_MANY, variables=variables)
+    return by_way(base, way)
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize(("way", "key"), [("one", "ANTHROPIC_API_KEY"), ("two", "OPENAI_API_KEY")])
+def test_of_many_providers_only_the_chosen_ones_key_reaches_the_agent(way: str, key: str, clean: bool) -> None:
+    given = _given(_of_many(way, "MANY_"), clean=clean, gateway=False, parent=_AROUND)
+    own = {"ANTHROPIC_API_KEY": {"ANTHROPIC_HOST"}}.get(key, set())
+    assert given.keys() == ({"PATH", key} if clean else {"PATH", "MANY_HOME", key} | own)
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize("way", ["one", "two", "three"])
+def test_behind_a_gateway_no_key_of_any_provider_is_left(way: str, clean: bool) -> None:
+    given = _given(_of_many(way, "MANY_"), clean=clean, gateway=True, parent=_AROUND)
+    assert given.keys() == ({"PATH"} if clean else {"PATH", "MANY_HOME"})
+
+
+def test_a_variable_that_two_agents_share_is_each_ones_own() -> None:
+    both = _of_many("three", "MANY_", "ANTHROPIC_")
+    given = _given(both, clean=False, gateway=False, parent=_AROUND)
+    assert given.keys() == {"PATH", "MANY_HOME", "ANTHROPIC_HOST", "ANTHROPIC_MODEL", "THREE_API_KEY"}
+    others = [neighbour(both), *(neighbour(each) for each in registry.drivers())]
+    for name, kept in (("claude", {"ANTHROPIC_API_KEY", "ANTHROPIC_HOST", "ANTHROPIC_MODEL"}), ("codex", set[str]())):
+        known = agent_environment(
+            _AROUND, driver=registry.driver(name), others=others, clean=False, gateway=False, added={}
+        )
+        assert {each for each in known if each.startswith("ANTHROPIC_")} == kept
+
+
+def test_a_key_that_is_withheld_is_known_as_a_secret_all_the_same() -> None:
+    driver = _of_many("one")
+    plain = {**_AROUND, "THREE_API_KEY": "plainwords"}
+    known = known_secrets(plain, {}, credentials=(*driver.credentials, *driver.withheld), token="")
+    assert {known[name] for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "THREE_API_KEY")} == {
+        "sk-ant-0123456789",
+        "sk-0123456789abcdef",
+        "plainwords",
+    }

@@ -3,6 +3,8 @@
 from inspan.protocol.events import (
     AnswerGiven,
     BudgetRefused,
+    Citation,
+    CitationsGiven,
     CommandExecuted,
     EndingBegan,
     ErrorReported,
@@ -80,6 +82,7 @@ EXAMPLES: tuple[Event, ...] = (
     TextSaid(text='quotes " and \\ and \n, 日本, \x00, 🙂', parent="tool_1"),
     TextDelta(block="b1", text="hel"),
     AnswerGiven(text='{"a":1}'),
+    CitationsGiven(citations=[Citation(url="https://a.example", title="A", date="2026-01-01", number=1)]),
     ReasoningSaid(text="hm", parent="tool_1"),
     ToolStarted(id="1", name="shell", input={"command": ["ls", {"deep": [None, True, 1.5]}]}, parent="0"),
     ToolCompleted(id="1", name="shell", output="a\r\nb"),

@@ -2,6 +2,8 @@
 
 from inspan.protocol.events import (
     AnswerGiven,
+    Citation,
+    CitationsGiven,
     EndingBegan,
     ErrorReported,
     Event,
@@ -65,6 +67,12 @@ TOLD: list[tuple[Event, list[tuple[Kind, str]]]] = [
     (TextSaid(text="two\nlines"), [("text", "two\nlines\n")]),
     (AnswerGiven(text='{"a":1}'), [("text", '{"a":1}\n')]),
     (TextDelta(block="1", text="pie"), [("piece", "pie")]),
+    (
+        CitationsGiven(
+            citations=[Citation(url="https://a.example", title="A", number=1), Citation(url="https://b.example")]
+        ),
+        [("note", "  [1] A https://a.example\n"), ("note", "  - https://b.example\n")],
+    ),
     (ReasoningSaid(text="hm"), [("reasoning", "hm\n")]),
     (ReasoningSaid(text=""), []),
     (ToolStarted(id="1", name="bash", input={"description": "d", "command": "a\nb"}), [("tool", "● bash  a\nb\n")]),

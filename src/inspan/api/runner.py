@@ -1,7 +1,6 @@
 """One agent, three modes, whatever the agent is: and its sessions, and the driver contract beside them."""
 
 import asyncio
-import os
 from collections.abc import Sequence
 from typing import Any, NoReturn, Unpack
 
@@ -10,7 +9,6 @@ import msgspec
 from inspan.contracts.driver import BASE_ALLOWED_TOOLS
 from inspan.engine import registry
 from inspan.engine.answers import REPAIRS, repair_prompt
-from inspan.engine.roster import named
 from inspan.engine.validation import Environment, validate
 from inspan.errors import BadInput, Unsupported
 from inspan.protocol.limits import Limits
@@ -26,9 +24,7 @@ class Runner:
 
     def __init__(self, agent: str, defaults: Options) -> None:
         check_names(defaults)
-        self.agent = (
-            named(agent, cwd=str(defaults.get("cwd") or os.getcwd())).name if agent else registry.driver("").name
-        )
+        self.agent = registry.driver(agent).name
         self._defaults = defaults
 
     def __repr__(self) -> str:

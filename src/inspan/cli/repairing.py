@@ -1,4 +1,4 @@
-"""Asking again for an answer that does not fit its schema: each time a run of its own, in the same session."""
+"""Asking again for an answer that does not fit its schema: a run of its own each time, in the session if it has one."""
 
 import sys
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from inspan.engine.answers import REPAIRS, repair_prompt, unfenced
 from inspan.engine.configured import Configured
 from inspan.engine.plan import Prepared, prepare
 from inspan.engine.start import start
+from inspan.protocol.events import RunEnded
 from inspan.protocol.task import Task
 
 from .following import Followed, StopSignals
@@ -29,15 +30,16 @@ def repaired(
             break
         if not silent:
             print(f"↻ the answer does not fit: asking again ({number} of {REPAIRS})", file=sys.stderr)
-        prepared = prepare(_again(whole.task, run_id, followed.ended.message), env=whole.env)
+        prepared = prepare(_again(whole.task, run_id, followed.ended), env=whole.env)
         start(prepared)
         signals.aim(prepared.folder)
         run_id, followed = prepared.plan.run_id, follow(prepared)
     return msgspec.structs.replace(followed, answer=unfenced(followed.answer))
 
 
-def _again(task: Task, run_id: str, problem: str) -> Task:
-    """The session knows what was attached and where it works."""
-    return msgspec.structs.replace(
-        task, prompt=repair_prompt(problem), resume=run_id, fork=False, attachments=(), cwd=""
-    )
+def _again(task: Task, run_id: str, ended: RunEnded) -> Task:
+    """The session knows what was attached and where it works; where there is none, all is said again."""
+    words = repair_prompt(ended.message)
+    if not ended.session_id:
+        return msgspec.structs.replace(task, prompt=f"{task.prompt}\n\n{words}")
+    return msgspec.structs.replace(task, prompt=words, resume=run_id, fork=False, attachments=(), cwd="")

@@ -1,5 +1,6 @@
 """Arguments that name runs and agents: what they accept, and what a shell offers while one is being typed."""
 
+import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -81,9 +82,9 @@ def _runs(offer: Offer, incomplete: str) -> Iterator[Named]:
 
 
 def _agents(incomplete: str) -> Iterator[Named]:
-    from inspan.engine.registry import agent_names
+    from inspan.engine.roster import roster_names
 
-    for name in agent_names():
+    for name in roster_names(os.getcwd()):
         if name.startswith(incomplete):
             yield name, ""
 

@@ -6,6 +6,7 @@ Imported by the commands that change a file, and by nothing else: tomlkit is slo
 import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, cast
 
 import msgspec
@@ -41,7 +42,7 @@ def desk(name: FileName, *, cwd: str, env: Mapping[str, str], known_agents: Sequ
     if layer is None:
         problem, step = "has no project: everybody may write here.", "Go to a folder of your own."
         raise BadConfig("cwd", os.path.realpath(cwd), problem, next_step=step)
-    scope = Scope(agents=tuple(known_agents), home=places.home_of(env))
+    scope = _with_presets(Scope(agents=tuple(known_agents), home=places.home_of(env)), files)
     return Desk(layer=layer, files=files, scope=scope, cwd=cwd)
 
 
@@ -177,19 +178,28 @@ def _at(raw: _Raw, path: KeyPath) -> object:
     return found
 
 
+def _with_presets(scope: Scope, files: Sequence[Layer]) -> Scope:
+    """A file that cannot be read brings no agents, and is told of when it matters."""
+    for layer in files:
+        with suppress(BadConfig):
+            scope = layers.with_presets(scope, [layers.raw_of(layer)])
+    return scope
+
+
 def _check(at: Desk, text: str) -> None:
     """Raises `BadConfig` for a text that could not be loaded; other files may be broken, that is another matter."""
     given: dict[KeyPath, layers.Given] = {}
+    scope = layers.with_presets(at.scope, [toml_file.parse(text, at.layer.path)])
     for layer in at.files:
         try:
-            written = text if layer == at.layer else toml_file.read(layer.path) or ""
-            found = layers.read_text(written, layer, trusted=layers.trusted_in(given), scope=at.scope)
+            raw = toml_file.parse(text, layer.path) if layer == at.layer else layers.raw_of(layer)
+            found = layers.read_raw(raw, layer, trusted=layers.trusted_in(given), scope=scope)
         except BadConfig:
             if layer == at.layer:
                 raise
             continue
         given |= {path: layers.Given(value, layer) for path, value in found.items()}
-    layers.check_whole(given)
+    layers.check_whole(given, scope=scope)
 
 
 def _is_sound(at: Desk, text: str) -> bool:

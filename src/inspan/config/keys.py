@@ -77,6 +77,8 @@ def spelled(path: KeyPath) -> str:
 def find(path: KeyPath, *, scope: Scope, where: str = "") -> Node:
     """What a path leads to; raises `BadConfig` with the nearest name. `where` is the file that names it."""
     node: Node = tree()
+    if path[:1] == ("agents",) and path[2:] == ("dialect",):  # By this key an agent comes into being.
+        scope = msgspec.structs.replace(scope, presets=(*scope.presets, path[1]))
     for depth, name in enumerate(path):
         node = child(node, path[:depth], name, scope=scope, where=where)
     return node
@@ -99,8 +101,8 @@ def child(node: Node, path: KeyPath, name: str, *, scope: Scope, where: str = ""
         return node.below[name]
     if ANY not in node.below:
         _refuse_unknown((*path, name), list(node.below), where=where)
-    if path == ("agents",) and name not in scope.agents:
-        _refuse_agent((*path, name), name, scope=scope, where=where)
+    if path == ("agents",) and name not in scope.names:
+        refuse_agent((*path, name), scope=scope, where=where)
     below = node.below[ANY]
     names_variables = isinstance(below, Leaf) and below.note.secret
     if not name or not name.isprintable() or (names_variables and "=" in name):
@@ -139,10 +141,11 @@ def _refuse_unknown(path: KeyPath, siblings: list[str], *, where: str) -> NoRetu
     raise _bad(path, where, "is not a known key.", step)
 
 
-def _refuse_agent(path: KeyPath, name: str, *, scope: Scope, where: str) -> NoReturn:
-    near = nearest(name.lower(), scope.agents)
+def refuse_agent(path: KeyPath, *, scope: Scope, where: str) -> NoReturn:
+    """Raises `BadConfig` for a table of an agent that there is not, with the nearest one."""
+    near = nearest(path[1].lower(), scope.names)
     hint = f"Did you mean {spelled(('agents', near))!r}? " if near else ""
-    raise _bad(path, where, "names no agent.", f"{hint}Known agents: {', '.join(scope.agents)}.")
+    raise _bad(path, where, "names no agent.", f"{hint}Known agents: {', '.join(scope.names)}.")
 
 
 def _bad(path: KeyPath, where: str, problem: str, next_step: str) -> BadConfig:

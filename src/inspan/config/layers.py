@@ -4,7 +4,7 @@ Most runs have none of them, so whatever reads one is imported when there is one
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -45,7 +45,7 @@ def load(
 ) -> Config:
     """The configuration that holds in a folder; raises `BadConfig`. `flags` has only what was said, by key."""
     scope = Scope(agents=tuple(known_agents), home=places.home_of(env))
-    given = read_files(places.files(cwd, env), scope=scope)
+    given, scope = read_files(places.files(cwd, env), scope=scope)
     if places.variables(env):
         from . import variables
 
@@ -55,28 +55,42 @@ def load(
         given |= {path: Given(value, Layer("flag")) for path, value in _flagged(flags, scope).items()}
     if not given:
         return Config(settings=Settings(), given={}, scope=scope)
-    check_whole(given)
+    check_whole(given, scope=scope)
     return Config(settings=_settings(given), given=given, scope=scope)
 
 
-def read_files(files: Sequence[Layer], *, scope: Scope) -> dict[KeyPath, Given]:
-    """What the files give together, each value from the strongest; raises `BadConfig`."""
+def read_files(files: Sequence[Layer], *, scope: Scope) -> tuple[dict[KeyPath, Given], Scope]:
+    """What the files give together, each value from the strongest, and the scope with their own agents in it.
+
+    Raises `BadConfig`.
+    """
+    raws = {layer: raw_of(layer) for layer in files if places.exists(layer.path)}
+    scope = with_presets(scope, raws.values())
     given: dict[KeyPath, Given] = {}
-    for layer in files:
-        if places.exists(layer.path):
-            from . import toml_file
-
-            text = toml_file.read(layer.path) or ""
-            found = read_text(text, layer, trusted=trusted_in(given), scope=scope)
-            given |= {path: Given(value, layer) for path, value in found.items()}
-    return given
+    for layer, raw in raws.items():
+        found = read_raw(raw, layer, trusted=trusted_in(given), scope=scope)
+        given |= {path: Given(value, layer) for path, value in found.items()}
+    return given, scope
 
 
-def read_text(text: str, layer: Layer, *, trusted: Sequence[str], scope: Scope) -> dict[KeyPath, object]:
-    """What the text of one file gives; raises `BadConfig`. Trust in a folder counts for its own two files."""
-    from . import reading, toml_file
+def raw_of(layer: Layer) -> dict[str, Any]:
+    """The tables of a file, of which nothing is checked yet; raises `BadConfig`."""
+    from . import toml_file
 
-    raw = toml_file.parse(text, layer.path)
+    return toml_file.parse(toml_file.read(layer.path) or "", layer.path)
+
+
+def with_presets(scope: Scope, raws: Iterable[Mapping[str, Any]]) -> Scope:
+    """The scope with the agents that these files bring: those of which one of them says how they speak."""
+    tables = [cast(dict[str, Any], raw["agents"]) for raw in raws if isinstance(raw.get("agents"), dict)]
+    named = [name for table in tables for name, own in table.items() if isinstance(own, dict) and "dialect" in own]
+    return msgspec.structs.replace(scope, presets=tuple(sorted({*scope.presets, *named}))) if named else scope
+
+
+def read_raw(raw: Mapping[str, Any], layer: Layer, *, trusted: Sequence[str], scope: Scope) -> dict[KeyPath, object]:
+    """What one file gives; raises `BadConfig`. Trust in a folder counts for its own two files."""
+    from . import reading
+
     if layer.name == "user":
         return reading.values_of(raw, source=reading.Source(where=layer.path, rights="owner"), scope=scope)
     project = os.path.dirname(layer.path)
@@ -97,13 +111,13 @@ def strongest(given: Mapping[KeyPath, Given], *, below: KeyPath) -> Layer:
     return max(layers, key=lambda layer: _STRENGTH[layer.name], default=Layer("default"))
 
 
-def check_whole(given: Mapping[KeyPath, Given]) -> None:
+def check_whole(given: Mapping[KeyPath, Given], *, scope: Scope) -> None:
     """Raises `BadConfig` for what no value alone has wrong: a server without a way to it, a key in two places."""
     from . import whole
 
     values = {path: each.value for path, each in given.items()}
     for table in sorted({path[:2] for path in given if path[0] in whole.TABLES}):
-        whole.check(table, values, where=strongest(given, below=table).path)
+        whole.check(table, values, where=strongest(given, below=table).path, scope=scope)
 
 
 def _flagged(flags: Mapping[str, object], scope: Scope) -> dict[KeyPath, object]:

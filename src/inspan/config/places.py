@@ -17,10 +17,16 @@ _VARIABLES = tuple(f"INSPAN_{section.upper()}_" for section in Settings.__struct
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """What has to be known of the world to check a key: the agents there are, and the user's home."""
+    """What has to be known of the world to check a key: the agents there are, those of the user's own, the home."""
 
     agents: tuple[str, ...]
     home: str
+    presets: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every agent that can be named."""
+        return (*self.agents, *(name for name in self.presets if name not in self.agents))
 
 
 class Layer(msgspec.Struct, frozen=True):

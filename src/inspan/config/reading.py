@@ -15,6 +15,8 @@ from .settings import KeyPath
 # The user's own file may say everything, a guest's nothing that is guarded; between them are variables and flags.
 Rights = Literal["owner", "friend", "guest"]
 HIDDEN = "***"
+# A language that is no agent's own; what it stands for is known to the engine.
+CHAT = "chat"
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,11 +40,19 @@ def value_of(leaf: Leaf, path: KeyPath, value: object, *, source: Source, scope:
         setting = kind.read(value)
     except ValueError as error:
         raise bad_value(leaf, path, value, str(error), where=source.where) from error
-    if path == ("runtime", "default") and setting and setting not in scope.agents:
-        near = nearest(str(setting).lower(), scope.agents)
-        step = f"{f'Did you mean {near!r}? ' if near else ''}Known agents: {', '.join(scope.agents)}."
+    known = _agents_for(path, scope)
+    if known and setting and setting not in known:
+        near = nearest(str(setting).lower(), known)
+        step = f"{f'Did you mean {near!r}? ' if near else ''}Known agents: {', '.join(known)}."
         raise _bad(path, value, "no such agent.", where=source.where, next_step=step)
     return _expanded(setting, scope.home) if kind.is_path else setting
+
+
+def _agents_for(path: KeyPath, scope: Scope) -> tuple[str, ...]:
+    """The agents that a key can name; nothing for a key that names none."""
+    if path == ("runtime", "default"):
+        return scope.names
+    return (*scope.agents, CHAT) if path[0] == "agents" and path[2:] == ("dialect",) else ()
 
 
 def bad_value(leaf: Leaf, path: KeyPath, value: object, problem: str, *, where: str) -> BadConfig:

@@ -30,7 +30,8 @@ def _schema(node: Node, known_agents: Sequence[str]) -> dict[str, Any]:
 def _property(name: str, node: Node, known_agents: Sequence[str]) -> dict[str, Any]:
     if name == "agents" and isinstance(node, Table):
         each = _schema(node.below[ANY], known_agents)
-        return _object(node, dict.fromkeys(known_agents, each), False)
+        # An agent of the user's own says how it speaks.
+        return _object(node, dict.fromkeys(known_agents, each), {**each, "required": ["dialect"]})
     return _schema(node, known_agents)
 
 

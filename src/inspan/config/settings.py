@@ -75,7 +75,7 @@ class TimeLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for one agent alone; it wins over `[runtime]` and `[models]`."""
+    """What holds for one agent alone, known or your own; it wins over `[runtime]` and `[models]`."""
 
     model: Annotated[str, Note("Its model, or an alias of one.")] = ""
     effort: Annotated[str, Note("How hard its model thinks.")] = ""
@@ -91,6 +91,11 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     options: Annotated[tuple[str, ...], Note("More arguments for its command line.", kinds.TEXTS, guarded=True)] = ()
     append_system_prompt: Annotated[str, Note("Words behind its system prompt.")] = ""
     system_prompt: Annotated[str, Note("Words in place of its system prompt.")] = ""
+    dialect: Annotated[
+        str, Note("Makes it an agent of your own, which speaks as this one does: NAME, acp or chat.", guarded=True)
+    ] = ""
+    command: Annotated[str, Note("The command that starts an agent of your own.", guarded=True)] = ""
+    flags: Annotated[tuple[str, ...], Note("Arguments right behind that command.", kinds.TEXTS, guarded=True)] = ()
 
     @property
     def key_from(self) -> str:

@@ -70,7 +70,7 @@ def _open_paths(rest: str, below: Node, path: KeyPath, *, scope: Scope) -> Itera
 
 def _names(capitals: str, path: KeyPath, *, scope: Scope) -> list[str]:
     if path == ("agents",):
-        return [name for name in scope.agents if _capitals(name) == capitals]
+        return [name for name in scope.names if _capitals(name) == capitals]
     return [capitals.lower()] if capitals else []
 
 
@@ -79,7 +79,7 @@ def _fixed_paths(scope: Scope) -> Iterator[KeyPath]:
         if ANY not in path:
             yield path
         elif path[0] == "agents" and path[-1] != ANY:
-            yield from ((path[0], agent, *path[2:]) for agent in scope.agents)
+            yield from ((path[0], agent, *path[2:]) for agent in scope.names)
 
 
 def _capitals(name: str) -> str:

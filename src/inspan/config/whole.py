@@ -1,10 +1,14 @@
 """What no value alone has wrong, only several together: a server without a way to it, an API key in two places."""
 
+import re
 from collections.abc import Mapping, Sequence
+
+import msgspec
 
 from inspan.errors import BadConfig
 
-from .keys import spelled, told
+from .keys import refuse_agent, spelled, told
+from .places import Scope
 from .settings import KeyPath
 
 # Section → names that exclude each other, and whether one of them has to be there.
@@ -14,10 +18,13 @@ TABLES: dict[str, tuple[Sequence[str], bool]] = {
     "prices": ((), False),
 }
 _TOGETHER = {"prices": ("input", "output")}
+_PRESET_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
-def check(table: KeyPath, values: Mapping[KeyPath, object], *, where: str) -> None:
+def check(table: KeyPath, values: Mapping[KeyPath, object], *, where: str, scope: Scope) -> None:
     """Raises `BadConfig` for a table (`mcp.NAME`, `agents.NAME`) whose keys do not go together."""
+    if table[0] == "agents":
+        _check_agent(table, values, where=where, scope=scope)
     if missing := [name for name in _TOGETHER.get(table[0], ()) if values.get((*table, name)) is None]:
         step = f"Set {spelled((*table, missing[0]))} too."
         raise BadConfig("key", spelled(table), told(f"has no {missing[0]}.", where), next_step=step)
@@ -32,3 +39,21 @@ def check(table: KeyPath, values: Mapping[KeyPath, object], *, where: str) -> No
     else:
         return
     raise BadConfig("key", spelled(table), told(problem, where), next_step=step)
+
+
+def _check_agent(table: KeyPath, values: Mapping[KeyPath, object], *, where: str, scope: Scope) -> None:
+    """An agent of the user's own has a dialect and a name that is no other's; only such a one has a command."""
+    name, known = table[1], table[1] in scope.agents
+    if not values.get((*table, "dialect")):
+        if not known:
+            others = tuple(each for each in scope.presets if each != name)
+            refuse_agent(table, scope=msgspec.structs.replace(scope, presets=others), where=where)
+        for key in ("command", "flags"):
+            if values.get((*table, key)):
+                problem = "belongs to an agent of your own, and this is one of inspan's."
+                step = f"Name its program with {spelled((*table, 'program'))}, and arguments with options."
+                raise BadConfig("key", spelled((*table, key)), told(problem, where), next_step=step)
+    elif known or not _PRESET_NAME.fullmatch(name):
+        problem = "is an agent already, and stays what it is." if known else "is no name for an agent."
+        step = "Choose another name for your own." if known else "Use small letters, digits and - between them."
+        raise BadConfig("key", spelled(table), told(problem, where), next_step=step)

@@ -19,7 +19,7 @@ from .catalogue import neighbours
 from .narrowing import by_channel, by_way, way_of
 from .presets import driver_of
 from .program import Program, carried, locate
-from .route import Route, check_base_url, check_model_from, route
+from .route import Route, address, check_base_url, check_model_from, route
 from .support import check_needs, check_support
 from .tested import refuse_untested
 
@@ -43,11 +43,13 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 def choose(task: Task, env: Mapping[str, str]) -> Choice:
     """Everything that can be known without a run folder; raises `InspanError` with the next step."""
     driver = by_channel(driver_of(task), task.channel)
+    task = msgspec.structs.replace(task, model=driver.models.get(task.model, task.model))
     way_name = way_of(driver, task, env)
     driver = by_way(driver, way_name)
-    task = msgspec.structs.replace(task, model=driver.models.get(task.model, task.model))
     check_support(task, driver)
     check_needs(task, driver, env)
+    if driver.hosted:  # Its process is ours, and looks for nothing by itself.
+        task = msgspec.structs.replace(task, base_url=address(task, driver, env))
     attachments, texts = attached(task, driver) if task.attachments else ((), "")
     root = os.geteuid() == 0
     for other in neighbours(env):

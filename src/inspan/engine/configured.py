@@ -6,13 +6,15 @@ from typing import Any
 
 import msgspec
 
-from inspan.config.layers import load
+from inspan.config.layers import Config, load
 from inspan.config.settings import AgentSettings, Settings
 from inspan.contracts.driver import Driver
+from inspan.errors import BadConfig, UnknownAgent
 from inspan.protocol.limits import Limits, Price, Rates
-from inspan.protocol.task import McpServer, Task
+from inspan.protocol.task import McpServer, Preset, Task
 
 from . import registry
+from .presets import preset_driver, preset_of, presets_in
 from .sessions import with_session
 
 
@@ -30,13 +32,18 @@ def configured(task: Task, *, said: Mapping[str, Any] | None = None, env: Mappin
     task's fields that are not.
     """
     values = _unusual(task) if said is None else dict(said)
+    if task.agent and not task.preset:
+        task = _as_named(task, env)
     task, _ = with_session(task, env)
-    settings = load(task.cwd, env=env, known_agents=registry.agent_names()).settings
-    driver = registry.driver(task.agent or settings.runtime.default)
+    settings = config_of(task.cwd, env).settings
+    name = task.agent or settings.runtime.default
+    preset = task.preset or preset_of(name, settings.agent(name))
+    driver = _driver(name, preset, settings)
     own, runtime = settings.agent(driver.name), settings.runtime
     task = msgspec.structs.replace(
         task,
         agent=task.agent or driver.name,
+        preset=preset,
         mode=values.get("mode") or runtime.mode or task.mode,
         model=settings.model(driver.name, asked=task.model),
         effort=task.effort or own.effort or runtime.effort,
@@ -56,6 +63,36 @@ def configured(task: Task, *, said: Mapping[str, Any] | None = None, env: Mappin
     task = msgspec.structs.replace(task, mcp_servers={**_servers(settings, task, driver), **task.mcp_servers})
     named = {driver.program_variable: own.program} if own.program and driver.program_variable not in env else {}
     return Configured(task=task, env={**env, **named} if named else env)
+
+
+def config_of(cwd: str, env: Mapping[str, str]) -> Config:
+    """The configuration that holds in a folder; raises `BadConfig`."""
+    try:
+        return load(cwd, env=env, known_agents=registry.agent_names())
+    except BadConfig:
+        # It may be about an agent of another package; looking for those takes time.
+        if (known := registry.all_names()) == registry.agent_names():
+            raise
+        return load(cwd, env=env, known_agents=known)
+
+
+def _as_named(task: Task, env: Mapping[str, str]) -> Task:
+    """The task with what the configuration of its folder says of its agent, if that is one of the user's own."""
+    if task.agent in registry.agent_names():
+        return task
+    own = config_of(task.cwd or os.getcwd(), env).settings.agent(task.agent)
+    return msgspec.structs.replace(task, preset=preset_of(task.agent, own))
+
+
+def _driver(name: str, preset: Preset | None, settings: Settings) -> Driver:
+    if preset:
+        return preset_driver(name, preset)
+    try:
+        return registry.driver(name)
+    except UnknownAgent as error:
+        if not (own := presets_in(settings)):
+            raise
+        raise registry.unknown_agent(name, (*registry.all_names(), *own)) from error
 
 
 def _unusual(task: Task) -> dict[str, Any]:

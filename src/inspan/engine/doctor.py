@@ -4,8 +4,10 @@ import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
+
+import msgspec
 
 from inspan.config import places
 from inspan.contracts.driver import Driver
@@ -19,10 +21,11 @@ from inspan.stores.paths import cache_home, private_folder, runtime_home, state_
 from . import disk, registry
 from .access import access
 from .configured import Configured, configured
-from .install import ensure_node, install
+from .install import install
+from .narrowing import by_channel, by_way, way_of
 from .node import node_program
 from .program import Program, dotted, locate
-from .roster import Entry, roster
+from .roster import Entry, named, roster
 from .support import check_needs
 from .tested import doubt, tested, unknown_options
 
@@ -50,10 +53,10 @@ class Finding:
 def examine(env: Mapping[str, str] = os.environ, *, agents: Sequence[str] = ()) -> list[Finding]:
     """Looks at Python, folders, disk, configuration, helper programs, containment, the sandbox, the gateway and agents.
 
-    Of these names, or every one that there is. A finding with a `remedy` can be put right by `put_right`.
+    Of these names, or every one that there is; raises `UnknownAgent`. A finding with a `remedy` can be put right by
+    `put_right`.
     """
-    looked_at = [entry for entry in roster(_here(), env) if not agents or entry.name in agents]
-    looked_at = looked_at or [Entry(name=name, driver=registry.driver(name)) for name in agents]
+    looked_at = [_entered(name, env) for name in dict.fromkeys(agents)] or roster(_here(), env)
     state = _folder("state", state_home(env))
     return [
         Finding(subject="python", state="ok", detail=f"{sys.version.split()[0]} at {sys.executable}"),
@@ -72,17 +75,11 @@ def examine(env: Mapping[str, str] = os.environ, *, agents: Sequence[str] = ()) 
 
 def put_right(finding: Finding) -> Finding:
     """Does what a finding's remedy names, and tells what came of it."""
-    kind, _, name = finding.remedy.partition(" ")
     try:
-        if kind == "install":
-            found = install(registry.driver(name))
-            detail = f"installed {found.version} at {found.path}"
-        else:
-            ensure_node()
-            detail = f"installed at {node_program()}"
+        found = install(named(finding.remedy.removeprefix("install "), cwd=_here()))
     except InspanError as error:
         return Finding(subject=finding.subject, state="problem", detail=error.message, next_step=error.next_step)
-    return Finding(subject=finding.subject, state="ok", detail=detail)
+    return Finding(subject=finding.subject, state="ok", detail=f"installed {found.version} at {found.path}")
 
 
 def blocked(findings: list[Finding]) -> bool:
@@ -90,10 +87,14 @@ def blocked(findings: list[Finding]) -> bool:
     return any(each.state == "problem" for each in findings if not each.subject.startswith("agent "))
 
 
-def has_agent(findings: list[Finding]) -> bool:
-    """Whether at least one agent of a vendor can be started."""
-    agents = {f"agent {driver.name}" for driver in registry.drivers() if not (driver.built_in or driver.hosted)}
-    return any(each.state != "problem" for each in findings if each.subject in agents)
+def has_agent(findings: list[Finding], *, agents: Sequence[str] = ()) -> bool:
+    """Whether at least one agent of a vendor can be started; where some were named, whether all of those can."""
+    if agents:
+        wanted = {f"agent {name}" for name in agents}
+        return all(each.state != "problem" for each in findings if each.subject in wanted)
+    others = {f"agent {driver.name}" for driver in registry.drivers() if driver.built_in or driver.hosted}
+    found = [each for each in findings if each.subject.startswith("agent ") and each.subject not in others]
+    return any(each.state != "problem" for each in found)
 
 
 def _folder(name: str, path: str) -> Finding:
@@ -164,16 +165,16 @@ def _sandbox(env: Mapping[str, str]) -> Finding:
 
 def _config(env: Mapping[str, str]) -> Finding:
     try:
-        _task(registry.built_in(), env)
+        _task(registry.built_in().name, env)
     except BadConfig as error:
         return Finding(subject="config", state="problem", detail=error.message, next_step=error.next_step)
     used = [layer.path for layer in places.files(_here(), env) if places.exists(layer.path)]
     return Finding(subject="config", state="ok", detail=", ".join([*used, *places.variables(env)]) or "none")
 
 
-def _task(driver: Driver, env: Mapping[str, str]) -> Configured:
+def _task(name: str, env: Mapping[str, str]) -> Configured:
     """A task for this agent as it would be run from here, with all that the configuration adds to it."""
-    return configured(Task(prompt="doctor", cwd=_here(), agent=driver.name), env=env)
+    return configured(Task(prompt="doctor", cwd=_here(), agent=name), env=env)
 
 
 def _here() -> str:
@@ -183,23 +184,31 @@ def _here() -> str:
         return "/"
 
 
+def _entered(name: str, env: Mapping[str, str]) -> Entry:
+    """The agent of that name, which may stand for one version of it or for one of a family."""
+    found = named(name, cwd=_here(), env=env)
+    return Entry(name=name, driver=msgspec.structs.replace(found, family=False))
+
+
 def _entry(entry: Entry, env: Mapping[str, str]) -> Finding:
     if entry.driver:
-        return _agent(entry.driver, env)
+        return _agent(entry.name, entry.driver, env)
     problem, step = (entry.problem.message, entry.problem.next_step) if entry.problem else ("it has no driver.", "")
     return Finding(subject=f"agent {entry.name}", state="problem", detail=problem, next_step=step)
 
 
-def _agent(driver: Driver, env: Mapping[str, str]) -> Finding:
-    subject = f"agent {driver.name}"
+def _agent(name: str, driver: Driver, env: Mapping[str, str]) -> Finding:
+    subject = f"agent {name}"
     try:
-        given = _task(driver, env)
+        given = _task(name, env)
     except BadConfig:
-        given = Configured(task=Task(prompt="doctor", cwd=_here(), agent=driver.name), env=env)
+        given = Configured(task=Task(prompt="doctor", cwd=_here(), agent=name), env=env)
+    driver = by_channel(driver, given.task.channel)
+    driver = by_way(driver, way_of(driver, given.task, given.env))
     try:
         program = locate(driver, given.env)
     except InspanError as error:
-        remedy = f"install {driver.name}" if driver.install.package else ""
+        remedy = f"install {name}" if driver.install.package else ""
         step = error.next_step
         return Finding(subject=subject, state="problem", detail=error.message, next_step=step, remedy=remedy)
     if driver.built_in:
@@ -213,14 +222,13 @@ def _agent(driver: Driver, env: Mapping[str, str]) -> Finding:
             return Finding(subject=subject, state="ok", detail=f"{detail}; {error.message}", next_step=error.next_step)
         return _way_in(subject, detail, driver, given)
     detail = f"{driver.title} {program.version} at {program.path} ({program.source})"
-    if doubts := _doubts(driver, program, given.env):
-        remedy = f"install {driver.name}"
-        step = (
-            f"`inspan agents install {driver.name}` for {driver.install.version}, or try it: {_trial(driver, program)}."
-        )
-        detail = f"{detail}; {doubts}"
-        return Finding(subject=subject, state="warning", detail=detail, next_step=step, remedy=remedy)
-    return _way_in(subject, f"{detail}; {_tried(driver)}", driver, given)
+    doubts = _doubts(driver, program, given.env)
+    found = _way_in(subject, f"{detail}; {doubts or _tried(driver)}", driver, given)
+    if not doubts or found.state == "problem":
+        return found
+    tried = f"{driver.name}@{driver.install.version}"
+    step = f"`inspan agents install {tried}`, then `-a {tried}`; or try this one: {_trial(driver, program)}."
+    return replace(found, state="warning", next_step=step, remedy=f"install {name}")
 
 
 def _doubts(driver: Driver, program: Program, env: Mapping[str, str]) -> str:
@@ -250,7 +258,7 @@ def _way_in(subject: str, detail: str, driver: Driver, given: Configured) -> Fin
         detail = f"{detail}; {error.message}"
         return Finding(subject=subject, state="problem", detail=detail, next_step=error.next_step)
     detail = f"{detail}; {way.words}"
-    if way.kind == "none":
+    if way.kind == "none" and not driver.key_optional:
         return Finding(subject=subject, state="warning", detail=detail, next_step=driver.login_hint)
     if way.warnings:
         return Finding(subject=subject, state="warning", detail=detail, next_step=" ".join(way.warnings))

@@ -12,10 +12,10 @@ from inspan.stores.folder import RunFolder
 from inspan.stores.log import RunLog, read_log
 from inspan.transports.spawn import Spawned, spawn
 
-from . import registry
 from .closing import close_run, fail_to_start
 from .narrowing import narrowed
 from .plan import Plan, Prepared, discard, prepare
+from .presets import driver_of
 from .session import Session
 from .telling import Listener, Telling
 
@@ -80,7 +80,7 @@ async def _started(prepared: Prepared, log: RunLog, listeners: tuple[Listener, .
     session = Session(
         plan,
         spawned,
-        driver=narrowed(registry.driver(plan.agent), channel=plan.channel, way=plan.way),
+        driver=narrowed(driver_of(plan.task, agent=plan.agent), channel=plan.channel, way=plan.way),
         log=log,
         listener=prepared.listener,
         on_event=listeners or None,
@@ -106,7 +106,7 @@ async def _failed(prepared: Prepared, log: RunLog, problem: str, listeners: tupl
 def _spawned(prepared: Prepared) -> Spawned | str:
     plan = prepared.plan
     try:
-        return spawn(plan.argv, plan.env, stdin=plan.stdin, life_line=plan.life_line)
+        return spawn(plan.argv, plan.env, stdin=None if plan.keeps_stdin else plan.stdin, life_line=plan.life_line)
     except OSError as error:
         return f"{plan.argv[0]} cannot be started: {error.strerror}"
 

@@ -1,27 +1,37 @@
 """Installing an agent's program into inspan's own folder: pinned, from its package, touching nothing else."""
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
 import msgspec
 
 from inspan.contracts.driver import Driver
-from inspan.errors import AgentMissing
-from inspan.stores.paths import cache_home
+from inspan.errors import AgentMissing, AgentTooOld
+from inspan.stores.paths import cache_home, data_home
 
 from .node import REQUIREMENT, launcher, node_folder, node_program, npm_command
-from .program import Program, installed_folder, installed_program, locate, on_this_machine
+from .program import (
+    Program,
+    dotted,
+    installed_folder,
+    installed_program,
+    locate,
+    on_this_machine,
+    version_of,
+)
 
 _INSTALL_S = 1800.0
 _TELLING = ("ENOSPC", "ETARGET", "E404", "ENOTFOUND", "ECONNREFUSED", "No matching", "error:", "ERROR:")
 
 
 def install(driver: Driver) -> Program:
-    """Puts the driver's version in place and gives the program as it will be found; raises `AgentMissing`."""
+    """Puts the driver's version in place and gives the program as it is; raises `AgentMissing` or `AgentTooOld`."""
     if driver.built_in or driver.hosted:
         return locate(driver)
     if not driver.install.package:
@@ -29,20 +39,62 @@ def install(driver: Driver) -> Program:
             f"{driver.title} is installed by you: inspan has no package for it.",
             next_step=f"Install {driver.program!r}, or set {driver.program_variable} to the program.",
         )
+    if version_of(driver.install.version) < driver.oldest:
+        raise AgentTooOld(
+            f"{driver.title} {driver.install.version} is too old; it takes {dotted(driver.oldest)}.",
+            next_step=f"`inspan agents install {driver.name}` has a version that works.",
+        )
     target = installed_folder(driver)
-    draft = f"{target}.{os.getpid()}.draft"
+    before = _stamp(target)
     try:
-        _placed(driver, draft)
-        shutil.rmtree(target, ignore_errors=True)
-        os.rename(draft, target)
+        with _alone():
+            if _stamp(target) in (before, ()):  # Else another process has put it there in the meantime.
+                _placed_whole(driver, target)
     except OSError as error:
         raise AgentMissing(
             f"{driver.title} cannot be installed into {target}: {error.strerror or error}.",
             next_step="Check its owner and free space, or set XDG_DATA_HOME to another folder.",
         ) from error
+    return locate(msgspec.structs.replace(driver, pinned=True))
+
+
+@contextmanager
+def _alone() -> Generator[None, None, None]:
+    """Holds every other installer of this data folder off; a draft that is there now is nobody's."""
+    folder = os.path.join(data_home(), "agents")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return locate(driver, {"PATH": ""})
+        os.close(fd)
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_ino, found.st_mtime_ns
+
+
+def _placed_whole(driver: Driver, target: str) -> None:
+    """The new one takes the old one's place once it is whole; until then, and if it never is, the old one stays."""
+    draft, old = f"{target}.draft", f"{target}.old"
+    _clear(draft, old)
+    try:
+        _placed(driver, draft)
+        with suppress(FileNotFoundError):
+            os.rename(target, old)
+        os.rename(draft, target)
+    finally:
+        _clear(draft, old)
+
+
+def _clear(*folders: str) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _placed(driver: Driver, folder: str) -> None:
@@ -50,7 +102,9 @@ def _placed(driver: Driver, folder: str) -> None:
     os.makedirs(folder, mode=0o700)
     program = os.path.join(folder, on_this_machine(recipe.program))
     if recipe.source == "wheel":
-        _by_pip(driver.title, recipe.requirement, folder, program)
+        said = _by_pip(recipe.requirement, folder, program)
+        if said:
+            raise _not_installed(driver, said)
     else:
         _by_npm(driver, folder, program)
     if not os.path.isfile(program):
@@ -71,25 +125,31 @@ def _write_launcher(driver: Driver, folder: str) -> None:
 
 
 def _by_npm(driver: Driver, folder: str, program: str) -> None:
-    ensure_node()
+    _ensure_node(driver)
     recipe = driver.install
-    wanted = on_this_machine(recipe.requirement)
-    env = {"npm_config_cache": os.path.join(cache_home(), "npm"), **os.environ, "npm_config_update_notifier": "false"}
-    quiet = ("--no-audit", "--no-fund", "--loglevel=error")
+    package, wanted = on_this_machine(recipe.package), on_this_machine(recipe.requirement)
     if recipe.dependencies:
-        # Scripts of packages run as the user: none of these agents needs them.
-        words = ("install", "--prefix", folder, "--ignore-scripts", "--omit=dev", "--no-package-lock", *quiet, wanted)
-        said = _said([*npm_command(), *words], program, env)
+        said = _npm(folder, "install", "--omit=dev", wanted, gives=os.path.join(folder, "node_modules", package))
     else:
-        said = _said([*npm_command(), "pack", "--pack-destination", folder, *quiet, wanted], folder, env)
+        said = _npm(folder, "pack", "--pack-destination", folder, wanted, gives=folder)
         if not said and recipe.companions:
-            words = ("install", "--prefix", folder, "--ignore-scripts", "--no-save", "--no-package-lock", *quiet)
-            said = _said([*npm_command(), *words, *recipe.companions], os.path.join(folder, "node_modules"), env)
-        if not said:
-            _unpack(folder, on_this_machine(recipe.package))
+            companions = map(on_this_machine, recipe.companions)
+            said = _npm(folder, "install", *companions, gives=os.path.join(folder, "node_modules"))
+        said = said or _unpack(folder, package)
     if said:
         raise _not_installed(driver, said)
-    _refuse_other_version(driver, os.path.join(folder, "node_modules", on_this_machine(recipe.package)))
+    _refuse_other_version(driver, os.path.join(folder, "node_modules", package))
+
+
+def _npm(folder: str, order: str, *words: str, gives: str) -> str:
+    """Runs inspan's npm in the folder; scripts of packages would run as the user, and none of these agents needs them.
+
+    The `.npmrc` of the folder that the user stands in is somebody's project: it has no say in where agents come from.
+    """
+    env = {"npm_config_cache": os.path.join(cache_home(), "npm"), **os.environ, "npm_config_update_notifier": "false"}
+    always = ("--prefix", folder, "--no-global", "--ignore-scripts", "--no-save", "--no-package-lock")
+    quiet = ("--no-audit", "--no-fund", "--loglevel=error")
+    return _said([*npm_command(), order, *always, *quiet, *words], gives, env, cwd=folder)
 
 
 def _refuse_other_version(driver: Driver, package: str) -> None:
@@ -104,48 +164,56 @@ def _refuse_other_version(driver: Driver, package: str) -> None:
         raise _not_installed(driver, f"version {wanted} was asked for and npm gave {got}")
 
 
-def _unpack(folder: str, package: str) -> None:
+def _unpack(folder: str, package: str) -> str:
+    """Puts what npm fetched where npm would have; gives what is wrong with it."""
     target = os.path.join(folder, "node_modules", package)
-    os.makedirs(target)
+    os.makedirs(os.path.dirname(target), exist_ok=True)
     for name in os.listdir(folder):
         if name.endswith(".tgz"):
-            with tarfile.open(os.path.join(folder, name)) as archive:
-                archive.extractall(folder, filter="data")
+            try:
+                with tarfile.open(os.path.join(folder, name)) as archive:
+                    archive.extractall(folder, filter="data")
+            except tarfile.TarError as error:
+                return f"its archive cannot be unpacked: {error}"
             os.remove(os.path.join(folder, name))
-    os.rmdir(target)
     os.rename(os.path.join(folder, "package"), target)
+    return ""
 
 
-def ensure_node() -> None:
-    """Puts inspan's own Node in place, if it is not there yet; raises `AgentMissing`."""
+def _ensure_node(driver: Driver) -> None:
+    """Puts inspan's own Node in place, if it is not there yet."""
     target = node_folder()
     if os.access(node_program(), os.X_OK):
         return
-    draft = f"{target}.{os.getpid()}.draft"
+    draft = f"{target}.draft"
+    _clear(draft, target)
     os.makedirs(draft, mode=0o700)
     try:
-        _by_pip("Node", REQUIREMENT, draft, os.path.join(draft, os.path.relpath(node_program(), target)))
-        if not os.path.exists(target):
-            os.rename(draft, target)
+        said = _by_pip(REQUIREMENT, draft, os.path.join(draft, os.path.relpath(node_program(), target)))
+        if said:
+            raise _not_installed(driver, f"it needs {REQUIREMENT}, and that said {said}")
+        os.rename(draft, target)
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        _clear(draft)
 
 
-def _by_pip(title: str, requirement: str, folder: str, program: str) -> None:
+def _by_pip(requirement: str, folder: str, program: str) -> str:
     said = "no installer was found"
     for installer in _installers():
-        said = _said([*installer, "--no-deps", "--target", folder, requirement], program, os.environ)
+        # In that folder: uv reads the settings of whatever project the user stands in.
+        said = _said([*installer, "--no-deps", "--target", folder, requirement], program, os.environ, cwd=folder)
         if not said:
-            return
-    raise _failed(title, requirement, said)
+            break
+    return said
 
 
-def _said(argv: Sequence[str], wanted: str, env: Mapping[str, str]) -> str:
+def _said(argv: Sequence[str], wanted: str, env: Mapping[str, str], *, cwd: str) -> str:
     """Runs an installer; gives the line that tells what went wrong, and nothing when what is wanted is there."""
     try:
         done = subprocess.run(
             argv,
             env=dict(env),
+            cwd=cwd,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -156,19 +224,17 @@ def _said(argv: Sequence[str], wanted: str, env: Mapping[str, str]) -> str:
         return str(error)
     if done.returncode == 0 and os.path.exists(wanted):
         return ""
-    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+    lines = [line.strip().removeprefix("npm error ") for line in (done.stderr or done.stdout).splitlines()]
+    lines = [line for line in lines if line and "complete log of this run" not in line]
     telling = (line for line in lines if any(word in line for word in _TELLING))
     return next(telling, lines[-1] if lines else f"exit code {done.returncode} and no word")
 
 
 def _not_installed(driver: Driver, said: str) -> AgentMissing:
-    return _failed(driver.title, driver.install.requirement, said, variable=driver.program_variable)
-
-
-def _failed(title: str, requirement: str, said: str, *, variable: str = "INSPAN_<AGENT>_BIN") -> AgentMissing:
+    requirement = on_this_machine(driver.install.requirement)
     return AgentMissing(
-        f"{title} could not be installed as {on_this_machine(requirement)}: {said}.",
-        next_step=f"Check the package index, or install it by hand and set {variable}.",
+        f"{driver.title} could not be installed as {requirement}: {said.rstrip('.')}.",
+        next_step=f"Check the package index, or install it by hand and set {driver.program_variable}.",
     )
 
 

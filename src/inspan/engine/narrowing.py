@@ -16,17 +16,30 @@ def by_channel(driver: Driver, name: str) -> Driver:
         problem = f"{driver.title} has no such channel."
         raise BadInput("channel", name, problem, next_step=f"Its channels: {', '.join(known)}.")
     chosen = driver.channels[known.index(name) if name else 0]
-    return msgspec.structs.replace(driver, channels=(chosen,), **_instead(chosen))
+    own = _instead(chosen)
+    if driver.pinned and chosen.install:  # The version that was asked for is that of the program which is started.
+        own["install"] = msgspec.structs.replace(chosen.install, version=driver.install.version, release="")
+    return msgspec.structs.replace(driver, channels=(chosen,), **own)
 
 
 def way_of(driver: Driver, task: Task, env: Mapping[str, str]) -> str:
-    """The provider that the model's name begins with, else the first whose key is there, else the first."""
+    """The provider that the model's name begins with, else the first whose key is there, else the first.
+
+    A key that was named for this task comes before one that is merely around.
+    """
     prefix, slash, _ = task.model.partition("/")
-    named = [way.name for way in driver.ways if slash and way.name == prefix]
-    own = {**env, **task.env}
+    if slash and any(way.name == prefix for way in driver.ways):
+        return prefix
     source = task.key_from.removeprefix("env:").strip()
-    with_key = [way.name for way in driver.ways if any(own.get(name) or name == source for name in way.credentials)]
-    return next(iter((*named, *with_key, *(way.name for way in driver.ways))), "")
+    for keys in ({source}, _set(task.env), _set(env)):
+        for way in driver.ways:
+            if not keys.isdisjoint(way.credentials):
+                return way.name
+    return driver.ways[0].name if driver.ways else ""
+
+
+def _set(env: Mapping[str, str]) -> set[str]:
+    return {name for name, value in env.items() if value}
 
 
 def by_way(driver: Driver, name: str) -> Driver:
@@ -62,5 +75,6 @@ def _instead(channel: Channel) -> dict[str, object]:
         "oldest": channel.oldest,
         "capabilities": channel.capabilities,
         "cannot": channel.cannot,
+        "recordable": channel.recordable,
     }
     return {name: value for name, value in own.items() if value is not None}

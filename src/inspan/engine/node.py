@@ -48,9 +48,10 @@ def refuse_old_node(driver: Driver, path: str, env: Mapping[str, str]) -> None:
     if version >= least:
         return
     found = f"the one on PATH is {said.strip()}" if said else "there is none on PATH"
+    then = f"; then unset {driver.program_variable}" if env.get(driver.program_variable) else ""
     raise NotAnAgent(
         f"{driver.title} at {path} needs Node {'.'.join(map(str, least))} or newer, and {found}.",
-        next_step=f"`inspan agents install {driver.name}` brings its own; then unset {driver.program_variable}.",
+        next_step=f"`inspan agents install {driver.name}` brings its own{then}.",
     )
 
 
@@ -60,7 +61,7 @@ def _is_run_by_node(path: str) -> bool:
             first = file.readline(200)
     except OSError:
         return False
-    return first.startswith(b"#!") and first.split()[-1].split(b"/")[-1] == b"node"
+    return first.startswith(b"#!") and any(word.split(b"/")[-1] == b"node" for word in first[2:].split())
 
 
 def _version(node: str) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -37,13 +38,29 @@ def driver(name: str) -> Driver:
     plain, at, version = name.partition("@")
     if at and plain in agent_names():
         return _at_version(driver(plain), version)
-    if name not in (known := agent_names()):
-        from difflib import get_close_matches  # Start-up time: only a mistake needs it.
+    if name in agent_names():
+        return _module(name).DRIVER
+    from .strangers import stranger  # Start-up time: nearly all agents are ours.
 
-        nearest = get_close_matches(name, known, 1)
-        hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
-        raise UnknownAgent("agent", name, "no such agent.", next_step=f"{hint}Known agents: {', '.join(known)}.")
-    return _module(name).DRIVER
+    if found := stranger(name):
+        return found
+    raise unknown_agent(name, all_names())
+
+
+def all_names() -> tuple[str, ...]:
+    """Every agent that has a driver, here or in another package; looking for those takes time."""
+    from .strangers import stranger_names  # Start-up time: as above.
+
+    return (*agent_names(), *stranger_names(ours=agent_names()))
+
+
+def unknown_agent(name: str, known: Sequence[str]) -> UnknownAgent:
+    """The refusal of a name that no agent has, with the nearest one."""
+    from difflib import get_close_matches  # Start-up time: only a mistake needs it.
+
+    nearest = get_close_matches(name, known, 1)
+    hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
+    return UnknownAgent("agent", name, "no such agent.", next_step=f"{hint}Known agents: {', '.join(known)}.")
 
 
 def drivers() -> list[Driver]:

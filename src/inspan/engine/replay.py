@@ -7,8 +7,9 @@ from typing import IO, Any, get_args
 import msgspec
 
 from inspan import __version__
-from inspan.contracts.dialect import Dialect
+from inspan.contracts.dialect import Conversation, Dialect, Said
 from inspan.contracts.driver import Driver
+from inspan.contracts.work import Worked
 from inspan.errors import BadInput, RunBusy, StateUnusable
 from inspan.folds.summary import Summary
 from inspan.protocol.events import Event, ModelCallEnded, RunEnded
@@ -23,6 +24,7 @@ from inspan.stores.recording import Ending, Exit, Header, Recording
 
 from . import registry
 from .narrowing import by_channel
+from .presets import driver_described, preset_described
 from .runs import settle
 from .verdict import Facts, judge
 
@@ -60,9 +62,10 @@ def traffic_of(state: str, folder: RunFolder, *, with_prompt: bool = False) -> T
             next_step=f"Its events are still there: `inspan events {folder.run_id}`.",
         )
     records = read_log(folder.log)
+    described = read_json(folder.file("run.json"))
     return Traffic(
         run_id=folder.run_id,
-        driver=registry.driver(str(read_json(folder.file("run.json")).get("agent", ""))),
+        driver=by_channel(driver_described(described), str(described.get("channel") or "")),
         header=_header(folder, records, with_prompt=with_prompt),
         stdout=stdout,
         stderr=folder.file("stderr"),
@@ -93,31 +96,52 @@ def replay(recorded: Recording) -> Iterator[Event]:
 
 
 def _played(driver: Driver, dialect: Dialect, recorded: Recording) -> Iterator[Event]:
-    summary = Summary()
-    for event in _events(dialect, recorded):
+    summary, player = Summary(), _Player(dialect)
+    for event in player.events(recorded):
         summary.add(event)
         yield event
-    yield _ended(driver, summary, recorded)
+    yield _ended(driver, summary, recorded, sent_off=player.done)
 
 
-def _events(dialect: Dialect, recorded: Recording) -> Iterator[Event]:
-    yield from dialect.open().events
-    for line in recorded.out:
-        if line:
-            yield from dialect.receive(line).events
-    # When it came is not known; what an agent tells on stderr alone rests on nothing that it says before or after.
-    for line in recorded.err:
-        yield from dialect.overhear(line).events
+class _Player:
+    """Plays a recording to a dialect: what that says goes nowhere, and the files that it asks for are as good as there.
+
+    `done` once the dialect has said that its agent may leave.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.done = False
+        self._dialect = dialect
+
+    def events(self, recorded: Recording) -> Iterator[Event]:
+        """All that a recording tells, in order."""
+        yield from self._followed(self._dialect.open())
+        for line in recorded.out:
+            if line:
+                yield from self._followed(self._dialect.receive(line))
+        if isinstance(self._dialect, Conversation):
+            yield from self._followed(self._dialect.close())
+        # When it came is not known; what an agent tells on stderr alone rests on nothing that it says before or after.
+        for line in recorded.err:
+            yield from self._followed(self._dialect.overhear(line))
+
+    def _followed(self, said: Said) -> Iterator[Event]:
+        self.done = self.done or said.done
+        yield from said.events
+        if isinstance(self._dialect, Conversation):
+            for work in said.work:
+                yield from self._followed(self._dialect.worked(Worked(id=work.id, path=work.path)))
 
 
-def _ended(driver: Driver, summary: Summary, recorded: Recording) -> RunEnded:
+def _ended(driver: Driver, summary: Summary, recorded: Recording, *, sent_off: bool) -> RunEnded:
     left = recorded.exit
     verdict = judge(
         Facts(
             driver=driver,
             summary=summary,
-            exit_code=left.exit,
-            signal=left.signal,
+            # As in the run itself: how an agent left that was done says nothing.
+            exit_code=None if sent_off else left.exit,
+            signal=None if sent_off else left.signal,
             stderr=b"\n".join(recorded.err)[-_STDERR_BYTES:].decode(errors="replace"),
             wish=(left.ending.reason, left.ending.message) if left.ending else None,
             last_call=left.call,
@@ -141,7 +165,7 @@ def _ended(driver: Driver, summary: Summary, recorded: Recording) -> RunEnded:
 
 def _header(folder: RunFolder, records: list[Record], *, with_prompt: bool) -> Header:
     described = read_json(folder.file("run.json"))
-    driver = registry.driver(str(described.get("agent", "")))
+    driver, preset = driver_described(described), preset_described(described)
     task: dict[str, Any] = described.get("task", {})
     wanted = (*_TASK_FIELDS, "prompt") if with_prompt else _TASK_FIELDS
     kept = {name: task[name] for name in wanted if name in task}
@@ -149,7 +173,8 @@ def _header(folder: RunFolder, records: list[Record], *, with_prompt: bool) -> H
     servers: dict[str, Any] = {name: {} for name in task.get("mcp_servers", ())}
     return Header(
         recording=recording.VERSION,
-        agent=driver.name,
+        # Whoever gets the recording does not have the user's own agents.
+        agent=preset.like if preset else driver.name,
         agent_version=str(getattr(records[0].event, "agent_version", "")) if records else "",
         channel=str(described.get("channel") or driver.channels[0].name),
         inspan=__version__,

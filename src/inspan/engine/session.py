@@ -34,11 +34,15 @@ from .verdict import Facts, judge
 
 if TYPE_CHECKING:
     from .changes import Changes
+    from .talk import Talk
     from .telling import Teller, Telling
 
 _READ_BYTES = 256 * 1024
 _DRAIN_S = 2.0
 _HURRIED_S = 3.0
+# An agent that was told that nothing more will come leaves by itself within this, or is made to.
+_LEAVE_S = 1.5
+_SENT_OFF = Ending(interrupt_s=0.5, terminate_s=1.0)
 
 
 class Session:
@@ -67,7 +71,8 @@ class Session:
             tell=self._telling.tell if self._telling else None,
             on_refusal=self._break,
         )
-        self._dialect = driver.channels[0].dialect(plan.task, plan.told)
+        self._talk = self._talking() if spawned.stdin >= 0 else None
+        self._dialect = self._talk or driver.channels[0].dialect(plan.task, plan.told)
         self._clock = Clock(plan.task.limits, end=self.end)
         self._model = ModelEndpoint(plan, listener, driver=driver, record=self._record, end=self.end)
         self._changes = _changes(plan)
@@ -84,6 +89,7 @@ class Session:
         self._drained: asyncio.Future[None] = self._loop.create_future()
         self._wished: asyncio.Future[None] = self._loop.create_future()
         self._hurry: asyncio.Future[None] = self._loop.create_future()
+        self._finished: asyncio.Future[None] = self._loop.create_future()
 
     @property
     def summary(self) -> Summary:
@@ -146,8 +152,13 @@ class Session:
             await self._changes.ready()  # Until then the agent's first call waits: it can change nothing before.
         await self._model.open()
         self._record(self._dialect.open().events)
-        await asyncio.wait({self._exited, self._wished}, return_when=asyncio.FIRST_COMPLETED)
+        await self._first_of(self._exited, self._wished, self._finished)
+        if self._finished.done():
+            await self._first_of(self._exited, self._wished, seconds=_LEAVE_S)
         await self._bring_down()
+
+    async def _first_of(self, *futures: "asyncio.Future[None]", seconds: float | None = None) -> None:
+        await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
 
     async def _bring_down(self) -> None:
         await bring_down(
@@ -156,7 +167,7 @@ class Session:
             ask=lambda: bool(self._dialect.send(Cancel()).frames),
             exited=self._exited,
             hurry=self._hurry,
-            steps=Ending(),
+            steps=_SENT_OFF if self._finished.done() and not self._wish else Ending(),
         )
 
     def _watch(self) -> None:
@@ -203,15 +214,30 @@ class Session:
         for line in self._lines.feed(chunk) if chunk else self._lines.flush():
             if isinstance(line, Overlong):
                 emit([_too_long(line)])
-            elif len(line) > LARGE_BYTES:
+            elif len(line) > LARGE_BYTES and not self._talk:
                 emit(receive(self._lightened(line)).events)
             elif line:
                 emit(receive(line).events)
+        if self._talk and not chunk:
+            emit(self._talk.close().events)
         self._recorder.settle()
 
-    def _lightened(self, line: bytes) -> bytes:
-        number = self._recorder.next_number
+    def _lightened(self, line: bytes, place: int = 0) -> bytes:
+        number = self._recorder.next_number + place
         return lighten(line, folder=self._plan.folder, secrets=self._secrets, number=number)
+
+    def _talking(self) -> "Talk":
+        from .conversing import talk_of  # Start-up time: most agents are told everything at the start.
+
+        return talk_of(
+            self._plan,
+            self._driver,
+            stdin=self._process.stdin,
+            loop=self._loop,
+            lighten=self._lightened,
+            on_done=lambda: _set(self._finished),
+            on_deaf=lambda words: self.end("crashed", words),
+        )
 
     def _overhear(self, chunk: bytes) -> None:
         self._clock.hear(event=False)
@@ -253,6 +279,8 @@ class Session:
             await self._changes.settle()  # Its programs are the run's too: a sweep would kill them.
 
     def _let_go(self) -> None:
+        if self._talk:
+            self._talk.hang_up()
         for fd in (self._pidfd, self._process.stdout, self._process.stderr):
             self._loop.remove_reader(fd)
             os.close(fd)
@@ -286,11 +314,12 @@ class Session:
 
     def _conclude(self) -> RunEnded:
         self._compare()
+        sent_off = self._finished.done()  # How it left after its turn says nothing about that turn.
         facts = Facts(
             driver=self._driver,
             summary=self.summary,
-            exit_code=self._exit_code,
-            signal=self._signal,
+            exit_code=None if sent_off else self._exit_code,
+            signal=None if sent_off else self._signal,
             stderr=self._stderr.tail.decode(errors="replace"),
             wish=self._wish,
             last_call=self._model.last_call,

@@ -9,7 +9,7 @@ import msgspec
 
 from inspan.transports.spawn import DEFAULTS
 
-from .plan import Prepared
+from .plan import Plan, Prepared
 
 
 def start(prepared: Prepared) -> int:
@@ -52,16 +52,21 @@ def _blob(prepared: Prepared) -> dict[str, object]:
         "path": [path for path in sys.path if path],
         "argv": plan.argv,
         "env": plan.env,
-        "stdin": plan.stdin,
+        "stdin": None if plan.keeps_stdin else plan.stdin,
         "life_line": plan.life_line,
         # Beside the plan: what comes from the environment need not be UTF-8, which msgpack insists on.
         "secrets": plan.secrets,
-        "plan": msgspec.msgpack.encode(msgspec.structs.replace(plan, env={}, stdin=b"", secrets={})),
+        "plan": msgspec.msgpack.encode(_unspoken(plan)),
         "tls": plan.route.needs_tls,
         "lock": prepared.lock,
         "session_lock": prepared.session_lock,
         "listener": prepared.listener.fileno() if prepared.listener else -1,
     }
+
+
+def _unspoken(plan: Plan) -> Plan:
+    """The plan without what the agent has got already; an opening is still to be said."""
+    return msgspec.structs.replace(plan, env={}, secrets={}, stdin=plan.stdin if plan.keeps_stdin else b"")
 
 
 def _without_secrets(secrets: Mapping[str, str]) -> dict[str, str]:

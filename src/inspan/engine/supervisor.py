@@ -12,11 +12,11 @@ from inspan.stores.folder import RunFolder, open_folder
 from inspan.stores.log import RunLog
 from inspan.transports.spawn import Spawned
 
-from . import registry
 from .closing import close_run, fail_to_start
 from .control import ControlServer
 from .narrowing import narrowed
 from .plan import Plan
+from .presets import driver_of
 from .session import Session
 
 
@@ -48,7 +48,7 @@ async def _supervise(
     session = Session(
         plan,
         spawned,
-        driver=narrowed(registry.driver(plan.agent), channel=plan.channel, way=plan.way),
+        driver=narrowed(driver_of(plan.task, agent=plan.agent), channel=plan.channel, way=plan.way),
         log=log,
         listener=listener,
     )

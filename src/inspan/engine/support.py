@@ -41,6 +41,10 @@ def check_support(task: Task, driver: Driver) -> None:
     if task.limits.max_turns is not None and capabilities.max_turns == "no" and task.model_from == "direct":
         raise _unsupported("max_turns", task.limits.max_turns, driver, capabilities.notes.get("max_turns", ""))
     _check_servers(task, capabilities, driver)
+    if driver.hosted:
+        from inspan.dialects.asking import check_options  # Start-up time: few agents are an API.
+
+        check_options(task)
     if driver.hosted and task.mode == "review" and not task.attachments:
         step = "Give it what it should review with --attach FILE, as often as there are files."
         raise BadInput("attachments", [], f"{driver.title} sees no files but those.", next_step=step)

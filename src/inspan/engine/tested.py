@@ -34,7 +34,8 @@ def doubt(driver: Driver, program: Program) -> str:
 def refuse_untested(driver: Driver, program: Program) -> None:
     """Raises `AgentUntested` for a version that was never tried."""
     if sentence := doubt(driver, program):
-        step = f"Leave --strict out, or use the one that was tried: `inspan agents install {driver.name}`."
+        tried = f"{driver.name}@{driver.install.version}"
+        step = f"Leave --strict out, or use one that was tried: `inspan agents install {tried}`, then `-a {tried}`."
         raise AgentUntested(sentence, next_step=step)
 
 
@@ -43,5 +44,15 @@ def unknown_options(driver: Driver, program: Program, env: Mapping[str, str]) ->
     if not driver.accepts:
         return []
     words = " ".join(driver.help_words)
-    said = remembered(program.path, lambda: ask(driver, program.path, env, words=driver.help_words), about=words)
-    return [option for option in driver.accepts if not re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", said)]
+    said = remembered(
+        program.path,
+        lambda: ask(driver, program.path, env, words=driver.help_words),
+        about=words,
+        # A machine that was too busy for an answer, or an error in its place, is no reason to doubt it for ever.
+        worth=lambda said: any(_named(option, said) for option in driver.accepts),
+    )
+    return [option for option in driver.accepts if not _named(option, said)]
+
+
+def _named(option: str, said: str) -> bool:
+    return bool(re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", said))

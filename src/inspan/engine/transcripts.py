@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from inspan.contracts.driver import Driver, Place
+from inspan.contracts.driver import Driver, Place, Transcript
 from inspan.errors import InspanError, SessionNotFound, Unsupported
 from inspan.protocol.events import Event
 from inspan.protocol.task import Task
@@ -62,9 +62,22 @@ def saved(state: str, folder: RunFolder, *, env: Mapping[str, str] = os.environ)
         agent=driver.name,
         session_id=session_id,
         place=place,
-        events=_redacted(driver.transcript.read(held), driver, env),
+        events=_redacted(_read(driver, driver.transcript, held, place), driver, env),
         lacks=driver.transcript.lacks,
     )
+
+
+def _read(driver: Driver, transcript: Transcript, held: bytes, place: str) -> Sequence[Event]:
+    try:
+        return transcript.read(held)
+    except Exception as error:  # What a vendor keeps may change its shape, and break its reader anywhere.
+        problem = f"it is not written as inspan knows it ({type(error).__name__}: {error})"
+        raise Unsupported(
+            "transcript",
+            place,
+            f"what {driver.title} has kept cannot be read: {problem}.",
+            next_step="The run's own log is still there: `inspan logs`.",
+        ) from error
 
 
 def _redacted(events: Sequence[Event], driver: Driver, env: Mapping[str, str]) -> list[Event]:

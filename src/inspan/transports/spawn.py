@@ -13,26 +13,33 @@ _LIFE_LINE = 3
 
 
 class Spawned:
-    """A started process and our ends of its pipes; `life` is held open as long as it may live, -1 without one."""
+    """A started process and our ends of its pipes; `life` is held open as long as it may live, -1 without one.
 
-    __slots__ = ("life", "pid", "stderr", "stdout")
+    `stdin` is -1 where all of it was given at the start.
+    """
 
-    def __init__(self, *, pid: int, stdout: int, stderr: int, life: int) -> None:
+    __slots__ = ("life", "pid", "stderr", "stdin", "stdout")
+
+    def __init__(self, *, pid: int, stdout: int, stderr: int, life: int, stdin: int = -1) -> None:
         self.pid = pid
+        self.stdin = stdin
         self.stdout = stdout
         self.stderr = stderr
         self.life = life
 
 
-def spawn(argv: "list[str]", env: "Mapping[str, str]", *, stdin: bytes, life_line: bool) -> Spawned:
-    """Starts `argv` in a session of its own; all of its stdin lies ready in memory. Raises `OSError`."""
+def spawn(argv: "list[str]", env: "Mapping[str, str]", *, stdin: "bytes | None", life_line: bool) -> Spawned:
+    """Starts `argv` in a session of its own; all of its stdin lies ready in memory. Raises `OSError`.
+
+    Without a `stdin` it gets a pipe, of which we keep the other end.
+    """
     opened: list[int] = []
     try:
         stdout, stdout_end = _pipe(opened, os.O_NONBLOCK)
         stderr, stderr_end = _pipe(opened, os.O_NONBLOCK)
         life_end, life = _pipe(opened, 0) if life_line else (-1, -1)
-        given = _in_memory(opened, stdin)
-        for fd in (stdout_end, stderr_end):
+        given, kept = _pipe(opened, os.O_NONBLOCK) if stdin is None else (_in_memory(opened, stdin), -1)
+        for fd in (stdout_end, stderr_end, *([given] if stdin is None else [])):
             os.set_blocking(fd, True)
         ends = [(given, 0), (stdout_end, 1), (stderr_end, 2), *([(life_end, _LIFE_LINE)] if life_line else [])]
         actions = [(os.POSIX_SPAWN_DUP2, fd, number) for fd, number in ends]
@@ -43,7 +50,7 @@ def spawn(argv: "list[str]", env: "Mapping[str, str]", *, stdin: bytes, life_lin
         raise
     for fd, _ in ends:
         os.close(fd)
-    return Spawned(pid=pid, stdout=stdout, stderr=stderr, life=life)
+    return Spawned(pid=pid, stdin=kept, stdout=stdout, stderr=stderr, life=life)
 
 
 def agent_pid(root: int, *, depth: int) -> int:

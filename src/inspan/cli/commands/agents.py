@@ -1,15 +1,19 @@
 """List the agents, or install one."""
 
-from typing import Any
+import os
+from collections.abc import Iterator
+from typing import Any, cast
 
 import click
 import msgspec
 
 from inspan.cli.output import columns, print_json
-from inspan.contracts.driver import Driver
+from inspan.cli.run_names import AgentName
+from inspan.contracts.driver import Capabilities, Driver
 from inspan.engine.install import install
+from inspan.engine.narrowing import by_channel
 from inspan.engine.program import locate
-from inspan.engine.registry import driver, drivers
+from inspan.engine.roster import Entry, named, roster
 from inspan.errors import AgentUnusable
 
 
@@ -20,37 +24,108 @@ def command(context: click.Context, as_json: bool) -> None:
     """List the agents, or install one."""
     if context.invoked_subcommand:
         return
-    listed = [_described(each) for each in drivers()]
+    found = roster(_here())
     if as_json:
-        print_json(agents=listed)
+        print_json(agents=[_described(each) for each in found])
         return
-    heads = ("AGENT", "VERSION", "DEFAULT", "PROGRAM")
-    click.echo(columns(heads, [tuple(str(each[head.lower()]) for head in heads) for each in listed]))
+    heads = ("AGENT", "VERSION", "MODES", "SESSIONS", "SCHEMA", "SERVERS", "CHANNELS", "TITLE")
+    click.echo(columns(heads, [_row(each) for each in found]))
+    default = next(each.name for each in found if each.driver and each.driver.default)
+    click.echo(f"default: {default} · more: inspan agents show NAME · get one: inspan agents install NAME")
+
+
+@command.command("show")
+@click.argument("name", type=AgentName())
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def show_command(name: str, as_json: bool) -> None:
+    """What an agent can do, what it reads, and what it cannot do, with the reasons."""
+    found = named(name, cwd=_here())
+    told = _described(Entry(name=name, driver=found))
+    if as_json:
+        print_json(**told)
+        return
+    click.echo(f"{found.title} ({found.name}) {told['version']} · {told['program']}")
+    for label, value in _details(found):
+        click.echo(f"  {label}: {value}")
 
 
 @command.command("install")
 @click.argument("name")
+@click.option("--channel", default="", metavar="NAME", help="The way into it that is meant. [default: its usual one]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def install_command(name: str, as_json: bool) -> None:
+def install_command(name: str, channel: str, as_json: bool) -> None:
     """Install an agent's program, pinned, into inspan's own folder."""
-    found = install(driver(name))
+    found = install(by_channel(named(name, cwd=_here()), channel))
     if as_json:
         print_json(agent=name, version=found.version, program=found.path)
     else:
         click.echo(f"{name} {found.version} at {found.path}")
 
 
-def _described(each: Driver) -> dict[str, Any]:
-    try:
-        program = locate(each)
-        version, path = program.version, program.path
-    except AgentUnusable as error:
-        version, path = "-", error.next_step
+def _row(each: Entry) -> tuple[str, ...]:
+    driver = each.driver
+    if driver is None:
+        return each.name, "-", "-", "-", "-", "-", "-", each.problem.message if each.problem else ""
+    can = driver.capabilities
+    modes = [mode for mode in ("exec", "review", "complete") if getattr(can, mode) != "no"]
+    sessions = [name for name in ("resume", "fork") if getattr(can, name) != "no"]
+    return (
+        f"{each.name}:COMMAND" if driver.family else each.name,
+        "API" if driver.hosted else str(_described(each)["version"]),
+        " ".join(modes),
+        " ".join(sessions) or "-",
+        can.output_schema,
+        " ".join(can.mcp) or "-",
+        " ".join(channel.name for channel in driver.channels),
+        driver.title,
+    )
+
+
+def _details(driver: Driver) -> Iterator[tuple[str, str]]:
+    """What its driver says of it, in words; what is empty is left out."""
+    keys = dict.fromkeys([name for way in driver.ways for name in way.credentials] or driver.credentials)
+    plain = {
+        "keys": ", ".join(keys),
+        "login": driver.login_hint,
+        "providers": ", ".join(way.name for way in driver.ways),
+        "instructions": driver.instructions,
+        "skills": ", ".join(driver.skills),
+        "aliases": ", ".join(f"{name} = {model}" for name, model in driver.models.items()),
+    }
+    yield from ((label, value) for label, value in plain.items() if value)
+    notes = driver.capabilities.notes
+    for name, value in msgspec.structs.asdict(driver.capabilities).items():
+        if name != "notes" and value not in ("", (), None):
+            yield name.replace("_", " "), f"{_shown(value)}{'. ' + notes[name] if name in notes else ''}"
+    yield from ((f"cannot {name.replace('_', ' ')}", reason) for name, reason in driver.cannot.items())
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return " ".join(map(str, cast(tuple[object, ...], value)))
+    return {"True": "yes", "False": "no"}.get(str(value), str(value))
+
+
+def _described(each: Entry) -> dict[str, Any]:
+    driver, version, path = each.driver, "-", each.problem.message if each.problem else ""
+    if driver:
+        try:
+            program = locate(driver)
+            version, path = program.version or "-", program.path
+        except AgentUnusable as error:
+            path = error.next_step
     return {
         "agent": each.name,
-        "title": each.title,
+        "title": driver.title if driver else each.name,
         "version": version,
-        "default": "yes" if each.default else "",
+        "default": "yes" if driver and driver.default else "",
         "program": path,
-        "capabilities": msgspec.structs.asdict(each.capabilities),
+        "capabilities": msgspec.structs.asdict(driver.capabilities if driver else Capabilities()),
     }
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # The folder is gone; there can be no project in it.
+        return "/"

@@ -9,9 +9,10 @@ import msgspec
 from inspan.cli.output import columns, print_json
 from inspan.config import places
 from inspan.config.keys import path_of
-from inspan.config.layers import Config, load
+from inspan.config.layers import Config
 from inspan.config.listing import Row, masked, rows
-from inspan.engine.registry import agent_names
+from inspan.engine.configured import config_of
+from inspan.engine.registry import all_names
 from inspan.errors import BadConfig
 
 TYPE_CHECKING = False
@@ -126,17 +127,17 @@ def schema_command(as_json: bool) -> None:
     # An import that only this command needs.
     from inspan.config.schema import json_schema
 
-    click.echo(msgspec.json.format(msgspec.json.encode(json_schema(known_agents=agent_names())), indent=2))
+    click.echo(msgspec.json.format(msgspec.json.encode(json_schema(known_agents=all_names())), indent=2))
 
 
 def _config() -> Config:
-    return load(_cwd(), env=os.environ, known_agents=agent_names())
+    return config_of(_cwd(), os.environ)
 
 
 def _desk(file: "FileName | None") -> "Desk":
     from inspan.config.editing import desk
 
-    return desk(file or "user", cwd=_cwd(), env=os.environ, known_agents=agent_names())
+    return desk(file or "user", cwd=_cwd(), env=os.environ, known_agents=all_names())
 
 
 def _cwd() -> str:

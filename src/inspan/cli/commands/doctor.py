@@ -28,14 +28,14 @@ def command(agents: tuple[str, ...], fix: bool, as_json: bool) -> int:
         findings = [_fixed(each, agents) for each in findings]
     if as_json:
         print_json(findings=[asdict(each) for each in findings])
-        return _code(findings)
+        return _code(findings, agents)
     colour = wants_colour(sys.stdout)
     for each in findings:
         mark, style = _MARKS[each.state]
         click.echo(f"{styled(mark, style, colour=colour)} {each.subject}: {each.detail}", color=colour)
         if each.next_step:
             click.echo(f"    → {each.next_step}")
-    return _code(findings)
+    return _code(findings, agents)
 
 
 def _fixed(finding: Finding, agents: tuple[str, ...]) -> Finding:
@@ -46,7 +46,7 @@ def _fixed(finding: Finding, agents: tuple[str, ...]) -> Finding:
     return put_right(finding)
 
 
-def _code(findings: list[Finding]) -> int:
+def _code(findings: list[Finding], agents: tuple[str, ...]) -> int:
     if blocked(findings):
         return FAILED
-    return 0 if has_agent(findings) else AGENT
+    return 0 if has_agent(findings, agents=agents) else AGENT

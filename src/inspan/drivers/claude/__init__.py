@@ -51,10 +51,15 @@ def _acp(capabilities: Capabilities) -> Channel:
             capabilities,
             presets_session_id=False,
             root_needs_box=False,
-            review_needs_box=True,
             output_schema="asked",
             attachments=tuple(kind for kind in capabilities.attachments if kind.startswith("image/")),
         ),
+        cannot={"transcript": "The adapter does not tell reasoning tokens, which the transcript has (0.99.0)."},
+        differs={
+            "turn_completed.usage": "Reasoning tokens are not told; they are in the output.",
+            "turn_failed.message": "In fewer words.",
+            "turn_failed.status": "Not told.",
+        },
     )
 
 

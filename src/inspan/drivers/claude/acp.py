@@ -1,5 +1,6 @@
 """Claude Code through its adapter to the Agent Client Protocol (0.99.0), which carries a program of its own."""
 
+import re
 from typing import Any
 
 from inspan.contracts.driver import Launch, Place
@@ -10,10 +11,13 @@ from inspan.protocol.task import Task
 from .dialect import FAILURES
 from .launching import EDITORS, READERS, SWITCHES, environment, is_free, tool_names
 
+# The program speaks itself, in the model's place, when a call has failed.
+_FAILED = re.compile(r"(Failed to authenticate\. )?API Error: \d{3} ")
 _HABITS = Habits(
     failures=FAILURES,
     quiet=frozenset({"_auth/status_update"}),
     zero_if_done=True,
+    own_words=lambda update: "complaint" if _FAILED.match(str(update.get("content", {}).get("text"))) else "",
 )
 
 

@@ -63,7 +63,7 @@ def _as_frame(line: _Line) -> bytes:
 def _used(line: _Line) -> dict[str, Usage]:
     """The tokens of one call, by its message: each block of the answer has a line, with the tokens of all of them."""
     message = line["message"]
-    if "usage" not in message:
+    if not message.get("usage"):
         return {}
     return {str(message.get("id", "")): usage_of(msgspec.convert(message["usage"], Tokens))}
 

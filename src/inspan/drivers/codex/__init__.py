@@ -47,12 +47,20 @@ def _acp(capabilities: Capabilities) -> Channel:
         oldest=(2, 6, 0),
         capabilities=msgspec.structs.replace(
             capabilities,
-            review_needs_box=True,
             streams_text=True,
             output_schema="asked",
             system_prompt="asked",
             grants=("mcp__",),
         ),
+        cannot={
+            "transcript": "The adapter tells a command as the model gave it, and of a patch no input; the transcript "
+            "has the command with its shell, and the files of a patch (2.6.0).",
+        },
+        differs={
+            "tool_started.input": "A command as the model gave it, with its folder; of a patch nothing.",
+            "command_executed.command": "As the model gave it, without the shell around it.",
+            "turn_failed.message": "In fewer words.",
+        },
     )
 
 

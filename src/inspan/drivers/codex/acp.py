@@ -12,11 +12,14 @@ from inspan.protocol.task import Task
 from .dialect import FAILURES
 from .launching import TOKEN, takes_no_tools
 
+# By the names that they have in its usual channel.
+_NAMES = {"exec_command": "shell", "edit": "apply_patch"}
 _HABITS = Habits(
     failures=FAILURES,
     quiet=frozenset({"_auth/status_update"}),
     # Warnings, and the reason why a turn has failed: it then ends that turn as if nothing had happened.
-    own_words=lambda update: not update.get("messageId"),
+    own_words=lambda update: "" if update.get("messageId") else "complaint",
+    tool_name=lambda update: _NAMES.get(str(update.get("name") or update.get("kind")), ""),
 )
 
 

@@ -90,7 +90,9 @@ class _Item(msgspec.Struct):
     query: str = ""
 
 
-class _Tokens(msgspec.Struct):
+class Tokens(msgspec.Struct):
+    """A count of tokens, as Codex has it in its stream and in its rollout files."""
+
     input_tokens: int = 0
     cached_input_tokens: int = 0
     cache_write_input_tokens: int = 0
@@ -102,7 +104,7 @@ class _Frame(msgspec.Struct):
     type: str
     thread_id: str = ""
     item: _Item | None = None
-    usage: _Tokens | None = None
+    usage: Tokens | None = None
     error: _Problem | None = None
     message: str = ""
 
@@ -117,7 +119,8 @@ _SERVERS_FAILED = re.compile(r"required MCP servers failed to initialize: (.*?)(
 CHANGES: dict[str, Change] = {"add": "added", "update": "modified", "delete": "deleted"}
 
 
-def _usage(tokens: _Tokens) -> Usage:
+def usage_of(tokens: Tokens) -> Usage:
+    """The same in our words: what was read from the cache or written to it is no input of its own."""
     cached = tokens.cached_input_tokens + tokens.cache_write_input_tokens
     return Usage(
         input=max(0, tokens.input_tokens - cached),
@@ -129,7 +132,7 @@ def _usage(tokens: _Tokens) -> Usage:
 
 
 class _Total(msgspec.Struct):
-    total_token_usage: _Tokens | None = None
+    total_token_usage: Tokens | None = None
 
 
 class _Counted(msgspec.Struct):
@@ -154,7 +157,7 @@ def told_in(rollout: bytes) -> Told | None:
         except UNREADABLE:
             continue
         if counted and counted.type == "token_count" and counted.info and counted.info.total_token_usage:
-            return Told(usage=_usage(counted.info.total_token_usage))
+            return Told(usage=usage_of(counted.info.total_token_usage))
     return None
 
 
@@ -255,7 +258,7 @@ class CodexDialect:
             "thread.started": lambda frame: [ThreadStarted(session_id=frame.thread_id, model=task.model)],
             "turn.started": lambda frame: [TurnStarted()],
             # What it reports is the whole thread's, earlier runs included.
-            "turn.completed": lambda frame: [TurnCompleted(usage=_usage(frame.usage or _Tokens()) - told.usage)],
+            "turn.completed": lambda frame: [TurnCompleted(usage=usage_of(frame.usage or Tokens()) - told.usage)],
             "turn.failed": lambda frame: [_turn_failed(frame)],
             "error": lambda frame: [ErrorReported(message=frame.message)],
             "item.started": lambda frame: _item(frame, 0),

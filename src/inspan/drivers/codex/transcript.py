@@ -22,7 +22,7 @@ from inspan.protocol.events import (
 from inspan.protocol.usage import Usage
 from inspan.protocol.wire import UNREADABLE
 
-from .dialect import CHANGES, told_in
+from .dialect import CHANGES, Tokens, told_in, usage_of
 
 _Json = dict[str, Any]
 
@@ -43,13 +43,21 @@ def _events(rollout: bytes) -> Iterator[Event]:
                 item: _Json = payload.get("item") or {}
                 yield from _ITEMS.get(str(item.get("type")), _nothing)(item)
             case "token_count":
-                told = told_in(text)  # It counts the whole thread.
+                told = told_in(text)  # It counts the whole thread, and a fork counts on from where it began.
+                counted = _before(payload, told.usage) if told and not total.total else counted
                 total = told.usage if told else total
             case "task_complete" | "turn_aborted":
                 yield TurnCompleted(usage=total - counted)
                 counted = total
             case _:
                 pass
+
+
+def _before(payload: _Json, total: Usage) -> Usage:
+    """What a thread had counted before the first call that its file tells of."""
+    info: _Json = payload.get("info") or {}
+    last = info.get("last_token_usage")
+    return total - usage_of(msgspec.convert(last, Tokens)) if last else Usage()
 
 
 def _payload(text: bytes) -> _Json:

@@ -63,6 +63,7 @@ _ACP = acp_channel(
     _speaker,
     msgspec.structs.replace(_CAPABILITIES, presets_session_id=False),
     cannot=_CANNOT,
+    differs={"turn_failed": "Not told: it is ended as it tries a failed call again, and the gateway knows why."},
 )
 
 DRIVER = Driver(

@@ -16,6 +16,8 @@ from .failures import FAILURES
 from .launching import launch as usual_launch
 
 _NOTICE = re.compile(r"(Info|Warning|Error): ")
+# Its hook, by which the usual channel ends it then, is heard too late here.
+_RETRYING = re.compile(r"Retrying\.\.\.$")
 _TRAILER = re.compile(r"\n?<(?:shellId: \S+ completed|exited) with exit code \d+>\s*$")
 # It names no tool, but shows what it was given: the first of these that is there tells which it was.
 _NAMES = {"command": "bash", "file_text": "create", "old_str": "edit", "pattern": "grep", "path": "view"}
@@ -48,5 +50,5 @@ def _tool_name(update: Mapping[str, Any]) -> str:
 SPEAKER = Speaker(
     launch=launch,
     opening=opening,
-    habits=Habits(own_words=_own_words, tool_name=_tool_name, trailer=_TRAILER, failures=FAILURES),
+    habits=Habits(own_words=_own_words, retrying=_RETRYING, tool_name=_tool_name, trailer=_TRAILER, failures=FAILURES),
 )

@@ -1,19 +1,91 @@
 """Gemini CLI: `gemini --output-format stream-json`, read as it speaks since 0.52."""
 
 import re
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Transcript
+from inspan.dialects.acp.channel import acp_channel
 
 from .dialect import FAILURES, GeminiDialect
 from .launching import ATTACHMENTS, EFFORTS, launch
 from .transcript import read
+
+if TYPE_CHECKING:
+    from inspan.dialects.acp.speaker import Speaker
+
+_CAPABILITIES = Capabilities(
+    presets_session_id=True,
+    streams_text=True,
+    review_needs_box=True,
+    review="yes",
+    complete="yes",
+    allowed_tools="yes",
+    disallowed_tools="yes",
+    system_prompt="yes",
+    resume="yes",
+    fork="yes",
+    extra_dirs="yes",
+    reports_denials="yes",
+    login="yes",
+    efforts=EFFORTS,
+    attachments=tuple(ATTACHMENTS),
+    mcp=("stdio", "http"),
+    notes={
+        "exec": "Without a person to ask, it never edits build files such as package.json by its own tools (0.61).",
+        "review": "Its rules take its editors away; a box keeps its shell from writing. A project's own settings "
+        "and hooks are not read.",
+        "allowed_tools": "Commands can be held to a pattern, as in Bash(git *); other tools only as a whole.",
+        "max_turns": "With a gateway, inspan counts its model calls.",
+        "efforts": "In the profile clean alone: it takes them from its settings file.",
+        "mcp": "In the profile clean alone: it takes them from its settings file. One that does not start is not "
+        "named where there are several.",
+        "login": "It cannot be pointed at a gateway. In the profile user, a run behind one needs a key chosen in "
+        "your settings (security.auth.selectedType).",
+        "attachments": "A word behind @ in the prompt names a file of the working folder, which it attaches too.",
+        "fork": "The copy gets an id of the program's own.",
+    },
+)
+_NO_LOAD = (
+    "On session/load it begins the session's record anew before it looks for the session, and then finds none (0.61)."
+)
+
+
+def _speaker() -> "Speaker":
+    from .acp import SPEAKER  # Start-up time: few runs take this channel.
+
+    return SPEAKER
+
+
+_ACP = acp_channel(
+    _speaker,
+    msgspec.structs.replace(
+        _CAPABILITIES,
+        presets_session_id=False,
+        resume="no",
+        fork="no",
+        notes={**_CAPABILITIES.notes, "resume": _NO_LOAD, "fork": "`gemini --acp` offers no session/fork (0.61)."},
+    ),
+    cannot={
+        "resume": _NO_LOAD,
+        "fork": "`gemini --acp` offers no session/fork (0.61).",
+        "long_output": "A result of 5 MB ends its turn as one that was cut (max_tokens), and the model is not asked "
+        "again (0.61).",
+        "transcript": "By this channel it does not tell what its tools were given, but for commands (0.61).",
+    },
+    differs={
+        "tool_started.input": "Of a command without its description; of other tools nothing.",
+        "turn_failed.message": "Without the words around it.",
+    },
+)
 
 DRIVER = Driver(
     name="gemini",
     title="Gemini CLI",
     program="gemini",
     wire="generate",
-    channels=(Channel(kind="stream", launch=launch, dialect=GeminiDialect),),
+    channels=(Channel(kind="stream", launch=launch, dialect=GeminiDialect), _ACP),
     install=Install(
         source="npm",
         package="@google/gemini-cli",
@@ -53,38 +125,7 @@ DRIVER = Driver(
     trial_model="gemini-2.5-pro",
     instructions="GEMINI.md",
     skills=(".gemini/skills", ".agents/skills"),
-    capabilities=Capabilities(
-        presets_session_id=True,
-        streams_text=True,
-        review_needs_box=True,
-        review="yes",
-        complete="yes",
-        allowed_tools="yes",
-        disallowed_tools="yes",
-        system_prompt="yes",
-        resume="yes",
-        fork="yes",
-        extra_dirs="yes",
-        reports_denials="yes",
-        login="yes",
-        efforts=EFFORTS,
-        attachments=tuple(ATTACHMENTS),
-        mcp=("stdio", "http"),
-        notes={
-            "exec": "Without a person to ask, it never edits build files such as package.json by its own tools (0.61).",
-            "review": "Its rules take its editors away; a box keeps its shell from writing. A project's own settings "
-            "and hooks are not read.",
-            "allowed_tools": "Commands can be held to a pattern, as in Bash(git *); other tools only as a whole.",
-            "max_turns": "With a gateway, inspan counts its model calls.",
-            "efforts": "In the profile clean alone: it takes them from its settings file.",
-            "mcp": "In the profile clean alone: it takes them from its settings file. One that does not start is not "
-            "named where there are several.",
-            "login": "It cannot be pointed at a gateway. In the profile user, a run behind one needs a key chosen in "
-            "your settings (security.auth.selectedType).",
-            "attachments": "A word behind @ in the prompt names a file of the working folder, which it attaches too.",
-            "fork": "The copy gets an id of the program's own.",
-        },
-    ),
+    capabilities=_CAPABILITIES,
     markers=(
         "GEMINI_CLI",
         "GEMINI_SESSION_ID",

@@ -58,7 +58,7 @@ def _beside(line: bytes) -> Beside | None:
         return Beside(usage=told.tokens.usage)
     ended = _ENDED.search(told.told)
     if ended is None:
-        return Beside(id=told.tool_id)
+        return Beside(id=told.tool_id, output=told.told)
     code = None if ended["signal"] else int(ended["code"] or 0)
     output = told.told[: ended.start()].removeprefix("<untrusted_context>\n").removeprefix("Output: ")
     return Beside(id=told.tool_id, output="" if output == "(empty)" else output, exit_code=code)
@@ -72,6 +72,7 @@ SPEAKER = Speaker(
         tool_name=_tool_name,
         usage="call",
         beside=_beside,
+        waits=True,
         empty_for_missing=True,
         failures=FAILURES,
     ),

@@ -1,5 +1,7 @@
 """Goose in the Agent Client Protocol: `goose acp` (1.52.0)."""
 
+import re
+
 import msgspec
 
 from inspan.contracts.driver import Launch, Place
@@ -23,14 +25,20 @@ def launch(task: Task, place: Place) -> Launch:
     for variable, option in (("GOOSE_PROVIDER", "--provider"), ("GOOSE_MODEL", "--model")):
         if value := after(usual.argv, option):
             env[variable] = value
-    if task.limits.max_turns is not None:
-        env["GOOSE_MAX_TURNS"] = str(task.limits.max_turns)
-    tools = () if task.mode == "exec" else ("--with-builtin", "developer") if task.mode == "review" else ()
-    return Launch(argv=(place.program, "acp", *tools, *task.options), env=env, files=usual.files)
+    return Launch(argv=(place.program, "acp", *task.options), env=env, files=usual.files)
 
 
 def opening(task: Task, place: Place) -> Opening:
     return opening_of(task, place, modes=(_MODES[task.mode],))
 
 
-SPEAKER = Speaker(launch=launch, opening=opening, habits=Habits(usage="call", failures=FAILURES))
+SPEAKER = Speaker(
+    launch=launch,
+    opening=opening,
+    habits=Habits(
+        usage="call",
+        failures=FAILURES,
+        # In its mode `chat` a call that it skipped counts as completed.
+        refused=re.compile(r"Let the user know the tool call was skipped"),
+    ),
+)

@@ -1,12 +1,17 @@
 """OpenCode: `opencode run --format json` with a plugin of inspan's, read as it speaks since 1.18."""
 
 import re
+from typing import TYPE_CHECKING
 
 from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Transcript, Way
+from inspan.dialects.acp.channel import acp_channel
 
 from .dialect import FAILURES, OpenCodeDialect
 from .launching import launch
 from .transcript import command, read
+
+if TYPE_CHECKING:
+    from inspan.dialects.acp.speaker import Speaker
 
 _WAYS = (
     Way(
@@ -41,12 +46,53 @@ _WAYS = (
     ),
 )
 
+_CAPABILITIES = Capabilities(
+    reports_cost=True,
+    streams_text=True,
+    review="yes",
+    review_needs_box=True,
+    complete="yes",
+    allowed_tools="yes",
+    disallowed_tools="yes",
+    system_prompt="yes",
+    append_system_prompt="yes",
+    resume="yes",
+    fork="yes",
+    extra_dirs="yes",
+    reports_denials="yes",
+    login="yes",
+    efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+    attachments=("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"),
+    mcp=("stdio", "http"),
+    notes={
+        "review": "Its own rules keep its tools from editing; a box keeps its shell from it. A project's settings "
+        "and plugins are left out.",
+        "allowed_tools": "Edit and Write are one permission. Behind a pattern such as Bash(git *) no command may "
+        "redirect its output.",
+        "efforts": "An effort that a model does not have is ignored.",
+        "max_turns": "It counts no turns that it would stop at; with a gateway, inspan counts its model calls.",
+        "reports_cost": "By the price list inside the program; a model that is not in it has no cost.",
+    },
+)
+
+
+def _speaker() -> "Speaker":
+    from .acp import SPEAKER  # Start-up time: few runs take this channel.
+
+    return SPEAKER
+
+
+_ACP = acp_channel(
+    _speaker,
+    _CAPABILITIES,
+)
+
 DRIVER = Driver(
     name="opencode",
     title="OpenCode",
     program="opencode",
     wire="messages",
-    channels=(Channel(kind="stream", launch=launch, dialect=OpenCodeDialect),),
+    channels=(Channel(kind="stream", launch=launch, dialect=OpenCodeDialect), _ACP),
     install=Install(
         source="npm",
         package="opencode-{platform}",
@@ -80,32 +126,5 @@ DRIVER = Driver(
     skills=(".opencode/skills", ".claude/skills", ".agents/skills"),
     shares_cache=True,
     markers=("OPENCODE", "OPENCODE_PID"),
-    capabilities=Capabilities(
-        reports_cost=True,
-        streams_text=True,
-        review="yes",
-        review_needs_box=True,
-        complete="yes",
-        allowed_tools="yes",
-        disallowed_tools="yes",
-        system_prompt="yes",
-        append_system_prompt="yes",
-        resume="yes",
-        fork="yes",
-        extra_dirs="yes",
-        reports_denials="yes",
-        login="yes",
-        efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
-        attachments=("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"),
-        mcp=("stdio", "http"),
-        notes={
-            "review": "Its own rules keep its tools from editing; a box keeps its shell from it. A project's settings "
-            "and plugins are left out.",
-            "allowed_tools": "Edit and Write are one permission. Behind a pattern such as Bash(git *) no command may "
-            "redirect its output.",
-            "efforts": "An effort that a model does not have is ignored.",
-            "max_turns": "It counts no turns that it would stop at; with a gateway, inspan counts its model calls.",
-            "reports_cost": "By the price list inside the program; a model that is not in it has no cost.",
-        },
-    ),
+    capabilities=_CAPABILITIES,
 )

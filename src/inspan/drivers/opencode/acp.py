@@ -1,21 +1,37 @@
 """OpenCode in the Agent Client Protocol: `opencode acp` (1.18.33)."""
 
+from typing import Any
+
 import msgspec
 
 from inspan.contracts.driver import Launch, Place
 from inspan.dialects.acp.command_line import after
 from inspan.dialects.acp.opening import Opening, opening_of
-from inspan.dialects.acp.speaker import Habits, Speaker
+from inspan.dialects.acp.speaker import Beside, Habits, Speaker
+from inspan.protocol.events import McpServerFailed
 from inspan.protocol.task import Task
+from inspan.protocol.usage import Usage
+from inspan.protocol.wire import UNREADABLE
 
 from .dialect import FAILURES
 from .launching import launch as usual_launch
+from .launching import written
+
+_SETTINGS = "OPENCODE_CONFIG_CONTENT"
 
 
 def launch(task: Task, place: Place) -> Launch:
     """Its settings as by its usual channel; what were options there is set in the session."""
     usual = _usual(task, place)
-    return Launch(argv=(place.program, "acp", *task.options), env=usual.env, files=usual.files)
+    env = {**usual.env, _SETTINGS: _without_titles(usual.env[_SETTINGS], scratch=place.scratch)}
+    return Launch(argv=(place.program, "acp", *task.options), env=env, files=usual.files)
+
+
+def _without_titles(settings: str, *, scratch: str) -> str:
+    """Its settings, in which it asks no model for a title: here a session cannot be given one."""
+    known = msgspec.json.decode(settings, type=dict[str, Any])
+    agents = {**known.get("agent", {}), "title": {"disable": True}}
+    return written({**known, "agent": agents}, scratch=scratch)
 
 
 def opening(task: Task, place: Place) -> Opening:
@@ -37,4 +53,54 @@ def _usual(task: Task, place: Place) -> Launch:
     return usual_launch(msgspec.structs.replace(task, fork=False, options=()), plain)
 
 
-SPEAKER = Speaker(launch=launch, opening=opening, habits=Habits(usage="call", failures=FAILURES))
+class _Cache(msgspec.Struct):
+    read: int = 0
+    write: int = 0
+
+
+class _Tokens(msgspec.Struct):
+    input: int = 0
+    output: int = 0
+    reasoning: int = 0
+    cache: _Cache = msgspec.field(default_factory=_Cache)
+
+
+class _Part(msgspec.Struct):
+    type: str = ""
+    tokens: _Tokens | None = None
+
+
+class _Told(msgspec.Struct):
+    type: str
+    name: str = ""
+    message: str = ""
+    part: _Part | None = None
+
+
+def _beside(line: bytes) -> Beside | None:
+    """What its plugin tells between the lines of the protocol: tokens of each call, and why a turn was ended."""
+    try:
+        told = msgspec.json.decode(line, type=_Told)
+    except UNREADABLE:
+        return None
+    if not told.type.startswith("inspan_"):
+        return None
+    if told.type == "inspan_failed":
+        return Beside(problem=told.message)
+    if told.type == "inspan_server":
+        return Beside(events=[McpServerFailed(name=told.name, message=told.message)])
+    tokens = told.part.tokens if told.part and told.part.type == "step-finish" else None
+    return Beside(usage=_usage(tokens) if tokens else None)
+
+
+def _usage(tokens: _Tokens) -> Usage:
+    return Usage(
+        input=tokens.input,
+        output=tokens.output + tokens.reasoning,
+        cache_read=tokens.cache.read,
+        cache_write=tokens.cache.write,
+        reasoning=tokens.reasoning,
+    )
+
+
+SPEAKER = Speaker(launch=launch, opening=opening, habits=Habits(usage="call", beside=_beside, failures=FAILURES))

@@ -42,7 +42,7 @@ def launch(task: Task, place: Place) -> Launch:
     argv += [f"--file={path}" for path in attached]
     files = {**_files(task, place), **attached}
     env = {
-        "OPENCODE_CONFIG_CONTENT": _written(_settings(task, place), scratch=place.scratch),
+        "OPENCODE_CONFIG_CONTENT": written(_settings(task, place), scratch=place.scratch),
         "OPENCODE_DISABLE_AUTOUPDATE": "1",
         # A library for its search box: 5.5 MB in TMPDIR that nobody deletes (1.18.33).
         "OPENCODE_DISABLE_FFF": "1",
@@ -151,7 +151,7 @@ def _server(server: McpServer) -> dict[str, Any]:
     return {"type": "remote", "url": server.url, "headers": server.headers, "oauth": False, **usual}
 
 
-def _written(settings: dict[str, Any], *, scratch: str) -> str:
+def written(settings: dict[str, Any], *, scratch: str) -> str:
     """Settings as JSON, in which only our own files are put in place of their names: else anybody's text might be."""
     text = msgspec.json.encode(settings).decode()
     return re.sub(rf"\{{(env:|file:(?!{re.escape(scratch)}/))", r"\\u007b\1", text)

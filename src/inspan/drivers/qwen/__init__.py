@@ -1,8 +1,12 @@
 """Qwen Code: `qwen --output-format stream-json`, as it speaks since 0.21."""
 
 import re
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from inspan.contracts.driver import Capabilities, Channel, Driver, Install
+from inspan.dialects.acp.channel import acp_channel
 
 from .dialect import QwenDialect
 from .failures import FAILURES
@@ -10,12 +14,78 @@ from .launching import launch
 from .providers import WAYS
 from .transcript import TRANSCRIPT, told_in
 
+if TYPE_CHECKING:
+    from inspan.dialects.acp.speaker import Speaker
+
+_CAPABILITIES = Capabilities(
+    presets_session_id=True,
+    streams_text=True,
+    review="yes",
+    complete="yes",
+    allowed_tools="yes",
+    disallowed_tools="yes",
+    system_prompt="yes",
+    append_system_prompt="yes",
+    resume="yes",
+    fork="yes",
+    extra_dirs="yes",
+    max_turns="yes",
+    reports_denials="yes",
+    efforts=("none", "low", "medium", "high", "xhigh", "max"),
+    attachments=("image/png", "image/jpeg", "image/webp"),
+    mcp=("stdio", "http"),
+    notes={
+        "review": "It runs the commands that it knows to be readers, and no others; settings, hooks and memory "
+        "files are left out. A repository's own .git/config can name programs that git runs: add sandbox bwrap if "
+        "you did not clone it. It brings an old .qwen/settings.json of a project up to date, in any mode.",
+        "allowed_tools": "Write is given only together with Edit, and Grep and Glob bring Read with them.",
+        "fork": "A fork gets its id from the program.",
+        "mcp": "Headers of a server are taken in mode exec alone.",
+        "reports_usage": "It does not tell cache writes and reasoning tokens: they are in its input and output.",
+        "follows_gateway": "It sends a failed call up to six times more, and 0.24 has no setting against it. An "
+        "administrator's settings file gives way to the one of the run.",
+    },
+)
+
+
+def _speaker() -> "Speaker":
+    from .acp import SPEAKER  # Start-up time: few runs take this channel.
+
+    return SPEAKER
+
+
+_ACP = acp_channel(
+    _speaker,
+    msgspec.structs.replace(
+        _CAPABILITIES,
+        presets_session_id=False,
+        fork="no",
+        max_turns="no",
+        notes={
+            **_CAPABILITIES.notes,
+            "fork": "`qwen --acp` offers no session/fork (0.24.4).",
+            "max_turns": "With a gateway, inspan counts its model calls.",
+        },
+    ),
+    cannot={
+        "fork": "`qwen --acp` offers no session/fork (0.24.4).",
+        "transcript": "By this channel its editors tell what they changed, and not what they answered (0.24.4).",
+    },
+    differs={
+        "tool_completed.output": "Not told for its editors.",
+        "tool_failed.output": "A command's alone, without the table that the model is shown.",
+        "turn_completed.usage": "Reasoning tokens are told apart here.",
+        "turn_failed.message": "In other words.",
+        "turn_failed.status": "Not told.",
+    },
+)
+
 DRIVER = Driver(
     name="qwen",
     title="Qwen Code",
     program="qwen",
     wire=WAYS[0].wire,
-    channels=(Channel(kind="stream", launch=launch, dialect=QwenDialect),),
+    channels=(Channel(kind="stream", launch=launch, dialect=QwenDialect), _ACP),
     install=Install(
         source="npm",
         package="@qwen-code/qwen-code",
@@ -49,34 +119,6 @@ DRIVER = Driver(
     skills=(".qwen/skills",),
     asks_again=True,
     trial_model="openai/qwen3-coder-plus",
-    capabilities=Capabilities(
-        presets_session_id=True,
-        streams_text=True,
-        review="yes",
-        complete="yes",
-        allowed_tools="yes",
-        disallowed_tools="yes",
-        system_prompt="yes",
-        append_system_prompt="yes",
-        resume="yes",
-        fork="yes",
-        extra_dirs="yes",
-        max_turns="yes",
-        reports_denials="yes",
-        efforts=("none", "low", "medium", "high", "xhigh", "max"),
-        attachments=("image/png", "image/jpeg", "image/webp"),
-        mcp=("stdio", "http"),
-        notes={
-            "review": "It runs the commands that it knows to be readers, and no others; settings, hooks and memory "
-            "files are left out. A repository's own .git/config can name programs that git runs: add sandbox bwrap if "
-            "you did not clone it. It brings an old .qwen/settings.json of a project up to date, in any mode.",
-            "allowed_tools": "Write is given only together with Edit, and Grep and Glob bring Read with them.",
-            "fork": "A fork gets its id from the program.",
-            "mcp": "Headers of a server are taken in mode exec alone.",
-            "reports_usage": "It does not tell cache writes and reasoning tokens: they are in its input and output.",
-            "follows_gateway": "It sends a failed call up to six times more, and 0.24 has no setting against it. An "
-            "administrator's settings file gives way to the one of the run.",
-        },
-    ),
+    capabilities=_CAPABILITIES,
     markers=("QWEN_CODE", "QWEN_CODE_SESSION_ID", "QWEN_CODE_PROMPT_ID", "QWEN_CODE_AGENT_ID", "QWEN_CODE_CLI"),
 )

@@ -79,7 +79,8 @@ class Ground:
         lines = [json.loads(line) for line in done.stdout.split("\n") if line.startswith("{")]
         if not lines:
             raise Unmet(f"the run was refused: {done.stderr.strip()[-600:]}")
-        run_id = next(line["event"]["run_id"] for line in lines if line["event"]["kind"] == "run_started")
+        same("first event", lines[0]["event"]["kind"], "run_started")
+        run_id = lines[0]["event"]["run_id"]
         return self.story(run_id, code=done.returncode, stdout=done.stdout, stderr=done.stderr)
 
     def detach(self, script: str, *flags: str, prompt: str = "do it") -> str:
@@ -104,6 +105,7 @@ class Ground:
         folder = self.folder(run_id)
         records = read_log(str(folder / "events.jsonl"))
         same("numbers of the log", [each.number for each in records], list(range(1, len(records) + 1)))
+        must(records, "the log is empty")
         events = [msgspec.to_builtins(record.event) for record in records]
         same("last event", events[-1]["kind"], "run_ended")
         same("ends in the log", len([each for each in events if each["kind"] == "run_ended"]), 1)
@@ -149,8 +151,13 @@ class Ground:
         return words if "--mode" in flags else [*words, "--mode", mode]
 
     @property
+    def has_tools(self) -> bool:
+        """Whether the agent can do more than answer."""
+        return self.driver.capabilities.exec != "no"
+
+    @property
     def _widest(self) -> str:
-        return "exec" if self.driver.capabilities.exec != "no" else "complete"
+        return "exec" if self.has_tools else "complete"
 
     def _inspan(self, *words: str) -> subprocess.CompletedProcess[str]:
         try:

@@ -26,13 +26,13 @@ def as_data(cells: Sequence[Cell]) -> bytes:
 def as_page(cells: Sequence[Cell], scenarios: Sequence[Scenario]) -> str:
     """A table of scenarios and agents, the counts of each agent, and a reason for all that is no pass."""
     agents = list(dict.fromkeys((cell.agent, cell.channel, cell.version) for cell in cells))
-    by_place = {(cell.agent, cell.channel, cell.scenario): cell for cell in cells}
+    by_place = {(cell.agent, cell.channel, cell.version, cell.scenario): cell for cell in cells}
     heads = [f"{agent} {version}{_by(channel)}" for agent, channel, version in agents]
     rows: list[str] = []
     for scenario in scenarios:
-        marks = [_mark(by_place.get((agent, channel, scenario.name))) for agent, channel, _ in agents]
+        marks = [_mark(by_place.get((*each, scenario.name))) for each in agents]
         rows.append(f"| {scenario.title} | {' | '.join(marks)} |")
-    counts = [_counts([cell for cell in cells if (cell.agent, cell.channel) == each[:2]]) for each in agents]
+    counts = [_counts([cell for cell in cells if (cell.agent, cell.channel, cell.version) == each]) for each in agents]
     table = [
         f"| scenario | {' | '.join(heads)} |",
         f"|---|{'---|' * len(heads)}",
@@ -63,7 +63,7 @@ def _reasons(cells: Sequence[Cell], scenarios: Sequence[Scenario]) -> list[str]:
     rows: list[str] = []
     for cell in others:
         why = f"{_MARKS[cell.result]} {_one_line(cell.reason)}"
-        rows.append(f"| {cell.agent}{_by(cell.channel)} | {titles[cell.scenario]} | {why} |")
+        rows.append(f"| {cell.agent} {cell.version}{_by(cell.channel)} | {titles[cell.scenario]} | {why} |")
     return ["## What is not a pass", "", "| agent | scenario | why |", "|---|---|---|", *rows]
 
 

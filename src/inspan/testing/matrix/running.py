@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -37,16 +38,22 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        return f"{self.driver.name} ({self.channel})" if self.channel else self.driver.name
+        """As it was asked for: one agent may stand beside itself in another version."""
+        return f"{self.agent} ({self.channel})" if self.channel else self.agent
 
 
 def columns(names: Sequence[str], *, channel: str = "") -> list[Column]:
-    """The agents of these names, or all that have a program of their own; what is missing is installed.
+    """The agents of these names, or all of other makers that have the channel; what is missing is installed.
 
     Raises `InspanError` for an agent that there is not or that cannot be had.
     """
-    wanted = names or [each.name for each in drivers() if not each.built_in and not each.family]
+    wanted = dict.fromkeys(names or [each.name for each in drivers() if _is_tried(each, channel)])
     return [_column(name, channel) for name in wanted]
+
+
+def _is_tried(driver: Driver, channel: str) -> bool:
+    known = [each.name for each in driver.channels]
+    return not driver.built_in and not driver.family and (not channel or channel in known)
 
 
 def run(
@@ -86,6 +93,8 @@ def _column(name: str, channel: str) -> Column:
     try:
         program = locate(driver)
     except AgentMissing:
+        if os.environ.get(driver.program_variable) and not driver.pinned:
+            raise  # The user means another program than the one that could be had.
         program = install(driver)
     return Column(agent=name, channel=channel, driver=driver, program=program)
 
@@ -95,7 +104,7 @@ def try_cell(root: Path, column: Column, scenario: Scenario, *, keep: str = "") 
     cannot = column.driver.cannot.get(scenario.name)
     if cannot:
         return _told(column, scenario, "cannot", cannot)
-    place = root / f"{column.driver.name}-{scenario.name}"
+    place = root / f"{column.title}-{scenario.name}".replace("/", "_")
     env = {name: os.environ[name] for name in _KEPT if name in os.environ}
     env |= {"XDG_CACHE_HOME": str(root / "cache"), "XDG_DATA_HOME": os.path.dirname(data_home())}
     if not (column.driver.built_in or column.driver.hosted or column.driver.pinned):
@@ -104,16 +113,26 @@ def try_cell(root: Path, column: Column, scenario: Scenario, *, keep: str = "") 
     began = time.monotonic()
     try:
         scenario.check(ground)
+        result, reason = "pass", ""
     except (Unmet, InspanError) as unmet:
-        if keep:
-            shutil.copytree(place, os.path.join(keep, place.name), symlinks=True, dirs_exist_ok=True)
-        return _told(column, scenario, "fail", str(unmet), seconds=time.monotonic() - began)
+        result, reason = "fail", str(unmet)
     except Exception as error:  # A fault of the scenario itself is a failed cell, and the others go on.
-        return _told(column, scenario, "fail", f"the scenario broke: {error!r}", seconds=time.monotonic() - began)
+        result, reason = "fail", f"the scenario broke: {error!r}"
+    seconds = time.monotonic() - began
+    try:
+        with suppress(Unmet):  # Its own limit; what it leaves is in nobody's way.
+            ground.close()
+        if keep and result == "fail":
+            _keep(place, keep)
     finally:
-        ground.close()
         shutil.rmtree(place, ignore_errors=True)
-    return _told(column, scenario, "pass", "", seconds=time.monotonic() - began)
+    return _told(column, scenario, result, reason, seconds=seconds)
+
+
+def _keep(place: Path, folder: str) -> None:
+    """Copies what can be copied: sockets and files that are just going are no reason to lose the rest."""
+    with suppress(shutil.Error, FileNotFoundError):
+        shutil.copytree(place, os.path.join(folder, place.name), symlinks=True, dirs_exist_ok=True)
 
 
 def _told(column: Column, scenario: Scenario, result: str, reason: str, *, seconds: float = 0.0) -> Cell:

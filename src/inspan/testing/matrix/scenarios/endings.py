@@ -13,7 +13,7 @@ def _started(ground: Ground) -> str:
     if ground.driver.capabilities.exec == "no":
         run_id = ground.detach(_MUTE)
         log = ground.folder(run_id) / "events.jsonl"
-        ground.until(lambda: b"turn_started" in log.read_bytes(), "the first turn")
+        ground.until(lambda: log.exists() and b"turn_started" in log.read_bytes(), "the first turn")
         return run_id
     run_id = ground.detach(_HANGS)
     ground.until((ground.work / "started").exists, "the tool's first sign")

@@ -11,22 +11,28 @@ from ..scenario import scenario
 
 _SECRET = "mtx-7Qw9Zr4Kt2Lp8Vb6Ny3"
 _COMPARED = ("text_said", "reasoning_said", "tool_started", "tool_completed", "tool_failed", "command_executed")
-_FIELDS = ("kind", "text", "id", "input", "output", "command", "exit_code")
+_FIELDS = ("kind", "text", "id", "name", "input", "output", "command", "exit_code")
 
 
 @scenario("a secret in what is printed and said")
 def secret(ground: Ground) -> None:
+    # In two halves: an agent may keep such a variable from its shell, and no command line has the whole.
+    shows = f"printf '%s%s\\\\n' {_SECRET[:9]} {_SECRET[9:]}"
     story = ground.run(
-        '[[call]]\nrun = "echo $MATRIX_TOKEN; echo $MATRIX_TOKEN >&2"\noptional = true\n'
+        f'[[call]]\nrun = "{shows}; {shows} >&2"\noptional = true\n'
         f'[[call]]\nsay = ["It is {_SECRET[:9]}", "{_SECRET[9:]}."]\n',
         "--env",
         f"MATRIX_TOKEN={_SECRET}",
     )
     story.is_done()
     same("texts", story.texts[-1:], ["It is [REDACTED:MATRIX_TOKEN]."])
+    outputs = [event["output"] for event in story.of("tool_completed")]
+    shown = any("[REDACTED:MATRIX_TOKEN]" in output for output in outputs)
+    must(shown or not ground.has_tools, f"the tool's output was told as {outputs}")
     printed = {"stdout": story.stdout, "stderr": story.stderr}
-    files = [path for path in ground.folder(story.run_id).rglob("*") if path.is_file()]
-    printed |= {path.name: path.read_bytes().decode(errors="replace") for path in files if "agent" not in path.parts}
+    folder = ground.folder(story.run_id)
+    files = [path for path in folder.rglob("*") if path.is_file() and path.relative_to(folder).parts[0] != "agent"]
+    printed |= {path.name: path.read_bytes().decode(errors="replace") for path in files}
     same("places that show it", [name for name, text in printed.items() if _SECRET in text], [])
 
 
@@ -46,6 +52,8 @@ def usage(ground: Ground) -> None:
     measured = {name: sum(each.get(name, 0) for each in main) for name in first}
     same("measured tokens", measured, wanted)
     same("differences", [(each["told"], each["measured"]) for each in story.of("usage_differs")], [])
+    if ground.driver.capabilities.reports_usage:
+        must([event for event in story.of("turn_completed") if event.get("usage")], "no tokens were told")
 
 
 @scenario("the agent's own transcript, read back")

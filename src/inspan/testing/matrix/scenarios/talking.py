@@ -32,5 +32,7 @@ def unicode(ground: Ground) -> None:
     story = ground.run(f'[[call]]\nrun = "cat odd.txt"\noptional = true\n[[call]]\nsay = "{quoted}"\n')
     story.is_done()
     same("texts", story.texts[-1:], [ODD])
-    for event in story.of("tool_completed"):
-        must(ODD in event["output"], f"the tool's output came as {event['output'][:200]!r}")
+    outputs = [event["output"] for event in story.of("tool_completed")]
+    must(
+        not ground.has_tools or any(ODD in each for each in outputs), f"the tool's output came as {str(outputs)[:300]}"
+    )

@@ -1,0 +1,1 @@
+"""Languages that more than one agent speaks."""

@@ -1,0 +1,32 @@
+"""What is kept of a line when it is recorded: not the descriptions that an agent gives of itself."""
+
+from typing import Any, cast
+
+import msgspec
+
+from inspan.protocol.wire import UNREADABLE
+
+_DESCRIBING = (b'"availableCommands"', b'"configOptions"', b'"availableModels"', b'"availableModes"', b'"authMethods"')
+
+
+def recordable(line: bytes) -> bytes:
+    """The line without lists of commands and without descriptions; any other as it is."""
+    if not any(word in line for word in _DESCRIBING):
+        return line
+    try:
+        return msgspec.json.encode(_plain(msgspec.json.decode(line)))
+    except UNREADABLE:
+        return line
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(each) for each in cast(list[Any], value)]
+    if not isinstance(value, dict):
+        return value
+    kept: dict[str, Any] = {
+        name: _plain(each) for name, each in cast(dict[str, Any], value).items() if name != "description"
+    }
+    if "availableCommands" in kept:
+        kept["availableCommands"] = []
+    return kept

@@ -1,0 +1,220 @@
+"""Agents that are an API: a real host process on a scripted model, ended, broken and refused in every way."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cli.refusal import refusal_of
+from tests.house import House, processes_of, until
+
+from .apis import COMPATIBLE, KEY, XAI, Api, each_api, each_language, plain, played, told
+from .proof import DONE, KILLED, STOPPED, End, prove
+from .styles import PER_CALL
+
+__all__ = ["plain"]
+pytestmark = pytest.mark.timeout(120)
+SAYS = '[[call]]\nthink = "hm"\nsay = ["hel", "lo \\u2028 🙂"]\n'
+TOKENS = {"input": 100, "output": 7, "cache_read": 20, "cache_write": 10, "reasoning": 3}
+STALLS = '[[call]]\nsay = "so far"\nstall = "mid-stream"\n'
+SECRET = "Qz7-4kP9vX2mN8bT5wR1"
+
+
+def waiting(house: House, agent: str) -> str:
+    """A run whose model has begun to speak and does not go on."""
+    run_id = house.detach(agent, STALLS, "--mode", "complete", "--partial")
+    log = house.folder(run_id) / "events.jsonl"
+    until(lambda: log.exists() and "text_delta" in house.kinds(run_id), "its first words")
+    return run_id
+
+
+@each_api
+def test_an_answer_is_told_with_its_reasoning_and_its_exact_usage(plain: House, api: Api) -> None:
+    run = played(plain, api, SAYS)
+    assert run.verdict == ("completed", "done", 0), run.stderr
+    assert run.stdout == "hello \u2028 🙂\n"
+    assert told(run) == [
+        {"kind": "thread_started", "session_id": "", "model": api.model},
+        {"kind": "turn_started"},
+        {"kind": "reasoning_said", "text": "hm"},
+        {"kind": "text_said", "text": "hello \u2028 🙂"},
+        {"kind": "turn_completed", "usage": TOKENS},
+    ]
+    (call,) = run.of("model_call_ended")
+    assert (call["wire"], call["model"], call["usage"], call.get("role", "main")) == (
+        api.wire,
+        api.model,
+        TOKENS,
+        "main",
+    )
+    ended = prove(plain, run.run_id, end=DONE, usage=PER_CALL)
+    assert ended.told == PER_CALL
+    assert (run.house.folder() / "output.md").read_text() == "hello \u2028 🙂"
+
+
+@each_language
+def test_text_comes_piece_by_piece_where_it_is_asked_for(plain: House, api: Api) -> None:
+    run = played(plain, api, '[[call]]\nsay = ["hel", "lo"]\n', "--partial")
+    assert "".join(event["text"] for event in run.of("text_delta")) == "hello"
+    assert [event["text"] for event in run.of("text_said")] == ["hello"]
+
+
+@each_language
+@pytest.mark.parametrize(
+    ("fault", "outcome", "reason", "code"),
+    [
+        ("fail = {status = 401}", "failed", "authentication", 4),
+        ("fail = {status = 404}", "failed", "model_not_found", 1),
+        ("fail = {status = 500}", "failed", "overloaded", 1),
+        ("fail = {status = 529}", "failed", "overloaded", 1),
+        ("fail = {status = 400, message = 'maximum context length'}", "failed", "context_too_long", 1),
+        ("say = 'so far'\ncut = true", "failed", "network", 1),
+        ("garbage = '<html>Bad gateway</html>'", "failed", "invalid_response", 1),
+        ('garbage = "data: {broken\\n\\n"', "failed", "invalid_response", 1),
+    ],
+)
+def test_a_call_that_goes_wrong_fails_the_run_at_once(
+    plain: House, api: Api, fault: str, outcome: str, reason: str, code: int
+) -> None:
+    run = played(plain, api, f"[[call]]\n{fault}\n")
+    assert run.verdict == (outcome, reason, code), run.stderr
+    assert [event["kind"] for event in run.events if event["kind"] in ("turn_completed", "usage_differs")] == []
+    assert len(run.of("model_call_ended")) == 1
+    assert run.ended["message"]
+    assert run.ended["next"]
+
+
+@each_language
+def test_a_rate_limit_says_once_when_it_resets(plain: House, api: Api) -> None:
+    limit = "[[call]]\nfail = {status = 429, headers = {x-ratelimit-reset = '4102444800'}}\n"
+    run = played(plain, api, limit)
+    assert run.verdict == ("limited", "rate_limit", 1)
+    assert [event["resets_at"] for event in run.of("rate_limited")] == [4102444800]
+    assert run.ended["resets_at"] == 4102444800
+
+
+@each_language
+def test_a_model_that_falls_silent_is_given_up(plain: House, api: Api) -> None:
+    run = played(plain, api, STALLS, "--stall-timeout", "1s")
+    assert run.verdict == ("timed_out", "model_stall", 124), run.stderr
+    assert processes_of(run.run_id) == []
+
+
+@each_language
+def test_a_run_that_takes_too_long_is_ended(plain: House, api: Api) -> None:
+    run = played(plain, api, STALLS, "--timeout", "1s")
+    assert run.verdict == ("timed_out", "run_timeout", 124), run.stderr
+    assert processes_of(run.run_id) == []
+
+
+@pytest.mark.parametrize(("order", "end"), [("stop", STOPPED), ("kill", KILLED)], ids=str)
+def test_a_run_can_be_stopped_and_nothing_is_left(plain: House, order: str, end: End) -> None:
+    run_id = waiting(plain, "xai")
+    plain.inspan(order, run_id)
+    prove(plain, run_id, end=end)
+    assert (plain.folder(run_id) / "stderr").read_bytes() == b""
+
+
+def test_a_supervisor_that_dies_takes_the_call_with_it(plain: House) -> None:
+    run_id = waiting(plain, "xai")
+    os.kill(plain.supervisor(run_id), signal.SIGKILL)
+    prove(plain, run_id, end=End(outcome="lost", reason="supervisor_lost", code=1))
+
+
+@each_language
+def test_a_secret_that_the_model_says_stands_nowhere(plain: House, api: Api) -> None:
+    scenario = f'[[call]]\nthink = "{SECRET}"\nsay = ["the key is {SECRET[:7]}", "{SECRET[7:]}."]\n'
+    run = played(plain, api, scenario, "--partial", "--env", f"SERVICE_TOKEN={SECRET}")
+    assert run.verdict == ("completed", "done", 0)
+    assert "the key is [REDACTED:SERVICE_TOKEN]." in run.stdout
+    held = b"".join(path.read_bytes() for path in run.house.folder().rglob("*") if path.is_file())
+    assert SECRET.encode() not in held
+    assert SECRET[:12].encode() not in held
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "next_step"),
+    [
+        (
+            ("-a", "xai"),
+            "mode 'exec': xAI has no way to do this.",
+            "It is an API without tools on this machine: use --mode complete, or --mode review with --attach.",
+        ),
+        (
+            ("-a", "perplexity", "--mode", "review"),
+            "attachments []: Perplexity sees no files but those.",
+            "Give it what it should review with --attach FILE, as often as there are files.",
+        ),
+        (
+            ("-a", "openai-compatible", "--mode", "complete", "-m", "x"),
+            "base_url '': OpenAI-compatible API has no usual one.",
+            "Name its address with --base-url https://HOST/v1.",
+        ),
+        (
+            ("-a", "openai-compatible", "--mode", "complete", "--base-url", "http://127.0.0.1:9/v1"),
+            "model '': OpenAI-compatible API has no usual one.",
+            "Name one with --model, as the server calls it.",
+        ),
+        (
+            ("-a", "xai", "--mode", "complete", "--effort", "extreme"),
+            "effort 'extreme': xAI has no way to do this.",
+            "Use one of none, low, medium, high, xhigh.",
+        ),
+        (
+            ("-a", "xai", "--mode", "complete", "--option=-v"),
+            "options '-v': it is no field of a request.",
+            "Write NAME=VALUE, a field of the request and its value as JSON: max_output_tokens=2000.",
+        ),
+        (
+            ("-a", "xai", "--mode", "complete", "--login"),
+            "login True: xAI has no login.",
+            "Leave --login out.",
+        ),
+    ],
+)
+def test_what_an_api_cannot_do_is_refused_with_the_reason(
+    plain: House, words: tuple[str, ...], message: str, next_step: str
+) -> None:
+    env = {"XAI_API_KEY": KEY, "PERPLEXITY_API_KEY": KEY}
+    refusal = refusal_of(plain, "run", "do it", *words, env=env)
+    assert (refusal.exit_code, refusal.message, refusal.next) == (2, message, next_step)
+
+
+def test_a_call_has_no_session_to_go_on_with(plain: House) -> None:
+    run = played(plain, XAI, SAYS)
+    refusal = refusal_of(plain, "run", "more", "-r", run.run_id, "--mode", "complete")
+    assert refusal.code == "session_not_found"
+    assert refusal.message == f"Run {run.run_id} opened no session that could be continued."
+
+
+@each_language
+def test_a_recorded_run_is_replayed_to_the_same_events(plain: House, api: Api) -> None:
+    run = played(plain, api, SAYS)
+    assert plain.inspan("record", run.run_id, "-o", "r.jsonl").returncode == 0
+    done = plain.inspan("replay", "r.jsonl", "--json")
+    events = [json.loads(line)["event"] for line in done.stdout.split("\n")[:-1]]
+    assert (done.returncode, events[:-1]) == (0, told(run))
+
+
+def test_its_process_is_started_without_a_key_or_prompt_that_others_could_read(plain: House) -> None:
+    run_id = waiting(plain, "openai-compatible")
+    lines = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes_of(run_id)]
+    assert any(line.rstrip(b"\0").endswith(b"http_host.py") for line in lines)
+    assert not any(b"do it" in line for line in lines)
+    plain.inspan("kill", run_id)
+    prove(plain, run_id, end=KILLED)
+
+
+def test_the_doctor_names_the_key_and_what_is_missing(plain: House) -> None:
+    done = plain.inspan("doctor", "--json", env={"XAI_API_KEY": KEY})
+    found = {each["subject"]: each for each in json.loads(done.stdout)["findings"]}
+    assert found["agent xai"]["state"] == "ok"
+    assert "key in XAI_API_KEY" in found["agent xai"]["detail"]
+    assert (found["agent perplexity"]["state"], found["agent perplexity"]["next_step"]) == (
+        "warning",
+        "set PERPLEXITY_API_KEY",
+    )
+    assert found[f"agent {COMPATIBLE.name}"]["next_step"] == "Name its address with --base-url https://HOST/v1."
+    assert KEY not in done.stdout

@@ -1,0 +1,126 @@
+"""Agents that come from elsewhere: another package's by its entry point, a file that somebody added to the folder."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import inspan
+from tests.house import House
+
+from .packages import DRIVER, install, wheel
+from .refusal import refusal_of
+from .scenes import SAYS_HELLO
+
+SCRIPTED = Path(inspan.__file__).parent / "drivers" / "scripted.py"
+
+
+@pytest.fixture
+def elsewhere(house: House) -> Path:
+    """A folder in which Python looks for packages."""
+    folder = house.root / "elsewhere"
+    folder.mkdir()
+    house.env["PYTHONPATH"] = str(folder)
+    return folder
+
+
+def bring(house: House, elsewhere: Path, module: str, entries: dict[str, str]) -> None:
+    install(wheel(house.root, package="kindly", module=module, entries=entries), elsewhere)
+
+
+def listed(house: House) -> dict[str, dict[str, Any]]:
+    done = house.inspan("agents", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return {each["agent"]: each for each in json.loads(done.stdout)["agents"]}
+
+
+def test_an_agent_of_another_package_is_listed_configured_and_run(house: House, elsewhere: Path) -> None:
+    bring(house, elsewhere, DRIVER.format(name="kind"), {"kind": "kindly:DRIVER"})
+    assert listed(house)["kind"]["title"] == "A stranger"
+    assert house.inspan("config", "set", "agents.kind.model", "m").returncode == 0
+    assert house.inspan("config", "get", "agents.kind.model").stdout == "m\n"
+    findings = json.loads(house.inspan("doctor", "--json").stdout)["findings"]
+    assert "agent kind" in [each["subject"] for each in findings]
+    run = house.run("kind", SAYS_HELLO)
+    assert (run.verdict, run.stdout) == (("completed", "done", 0), "hello\n"), run.stderr
+    assert run.events[0]["agent"] == "kind"
+    assert house.inspan("record", run.run_id, "-o", "r.jsonl").returncode == 0
+    assert house.inspan("replay", "r.jsonl").returncode == 0
+
+
+def test_a_module_with_a_driver_in_it_does_as_well(house: House, elsewhere: Path) -> None:
+    bring(house, elsewhere, DRIVER.format(name="kind"), {"kind": "kindly"})
+    assert house.run("kind", SAYS_HELLO).stdout == "hello\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "value", "problem"),
+    [
+        ("raise OSError('no luck')", "kindly:DRIVER", "it cannot be loaded: OSError: no luck"),
+        ("import not_there_at_all", "kindly:DRIVER", "it cannot be loaded: ModuleNotFoundError: No module named"),
+        ("DRIVER = 7", "kindly:DRIVER", "kindly:DRIVER is no inspan.contracts.driver.Driver"),
+        ("", "kindly", "kindly is no inspan.contracts.driver.Driver"),
+        ("", "kindly:DRIVER", "it cannot be loaded: AttributeError"),
+        ("raise SystemExit(3)", "kindly:DRIVER", "it cannot be loaded: SystemExit: 3"),
+        (DRIVER.format(name="other"), "kindly:DRIVER", "its driver is called 'other'"),
+        (
+            DRIVER.format(name="kind") + "\nDRIVER = msgspec.structs.replace(DRIVER, channels=())",
+            "kindly",
+            "no channel",
+        ),
+    ],
+)
+def test_a_broken_one_is_told_by_its_package_and_hides_no_other(
+    house: House, elsewhere: Path, module: str, value: str, problem: str
+) -> None:
+    bring(house, elsewhere, module, {"kind": value})
+    found = listed(house)
+    assert problem in found["kind"]["program"]
+    assert "scripted" in found
+    refusal = refusal_of(house, "run", "x", "-a", "kind", "--model-from", house.scenario(SAYS_HELLO))
+    assert (refusal.exit_code, refusal.code) == (5, "not_an_agent")
+    assert refusal.message.startswith("The package kindly 1.0 brings no agent that can be used as 'kind': ")
+    assert problem in refusal.message
+    assert house.run("scripted", SAYS_HELLO).stdout == "hello\n"
+
+
+def test_nobody_takes_the_name_of_one_of_ours(house: House, elsewhere: Path) -> None:
+    bring(house, elsewhere, DRIVER.format(name="scripted"), {"scripted": "kindly:DRIVER", "codex": "kindly:DRIVER"})
+    assert listed(house)["scripted"]["title"] == "Built-in scripted agent"
+    assert listed(house)["codex"]["title"] == "Codex"
+
+
+def test_a_name_that_is_almost_a_strangers_is_told_with_it(house: House, elsewhere: Path) -> None:
+    bring(house, elsewhere, DRIVER.format(name="kind"), {"kind": "kindly:DRIVER"})
+    refusal = refusal_of(house, "run", "x", "-a", "kindd")
+    assert refusal.next.startswith("Did you mean 'kind'? Known agents: ")
+
+
+def test_other_packages_are_not_looked_at_for_an_agent_of_ours(house: House) -> None:
+    code = (
+        "import sys; from inspan.engine.configured import configured; from inspan.protocol.task import Task;"
+        "configured(Task(prompt='p', cwd='/', agent='scripted'));"
+        "print([name for name in sys.modules if name.startswith(('importlib.metadata', 'inspan.engine.strangers'))])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=house.env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_a_driver_is_added_by_one_file_and_nothing_else_is_touched(house: House) -> None:
+    """In a copy of the whole package: the file alone makes the agent known, listed and run."""
+    copy = house.root / "copy"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(inspan.__file__).parent, copy / "inspan", ignore=ignored)
+    text = SCRIPTED.read_text().replace('name="scripted"', 'name="brand-new"').replace("built_in=True", "hosted=True")
+    (copy / "inspan" / "drivers" / "brand_new.py").write_text(text.replace("Built-in scripted agent", "Brand new"))
+    house.env["PYTHONPATH"] = str(copy)
+    assert listed(house)["brand-new"]["title"] == "Brand new"
+    run = house.run("brand-new", SAYS_HELLO)
+    assert (run.verdict, run.stdout) == (("completed", "done", 0), "hello\n"), run.stderr
+    assert "brand-new" in house.inspan("run", "x", "-a", "brandnew").stderr
