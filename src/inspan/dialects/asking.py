@@ -18,7 +18,6 @@ _NO_SESSION = "A run is one call of an API: nothing is kept of it that could be 
 CANNOT = {
     **dict.fromkeys(("shell", "write", "edit", "failing_command", "extra_tools", "long_output"), _NO_TOOLS),
     **dict.fromkeys(("resume", "fork", "transcript"), _NO_SESSION),
-    "review": "It reviews what is attached; the scenario reads and tries to write by tools, and it has none.",
     "max_turns": "A run is one call, so there is no second turn that could be kept from it.",
 }
 _HOST = os.path.join(os.path.dirname(os.path.dirname(__file__)), "transports", "http_host.py")

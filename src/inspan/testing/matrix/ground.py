@@ -83,6 +83,12 @@ class Ground:
         run_id = lines[0]["event"]["run_id"]
         return self.story(run_id, code=done.returncode, stdout=done.stdout, stderr=done.stderr)
 
+    def refused(self, script: str, *flags: str) -> int:
+        """The exit code of a run that must not start."""
+        done = self._inspan(*self._words(script, "do it", flags), "--json")
+        same("events", [line for line in done.stdout.split("\n") if line.startswith("{")], [])
+        return done.returncode
+
     def detach(self, script: str, *flags: str, prompt: str = "do it") -> str:
         """Starts a run, and gives its id."""
         done = self._inspan(*self._words(script, prompt, flags), "-d")
@@ -145,7 +151,8 @@ class Ground:
         self._scripts += 1
         path = self.root / f"script-{self._scripts}.toml"
         # An agent with tools may ask for a title; one that has none asks nothing but what it is asked.
-        path.write_text(f"asides = {'false' if mode == 'complete' else 'true'}\n{script}", encoding="utf-8")
+        asides = mode != "complete" and self._widest == "exec"
+        path.write_text(f"asides = {str(asides).lower()}\n{script}", encoding="utf-8")
         words = ["run", prompt, "-a", self._agent, "--profile", "clean", "--model-from", f"script:{path}", *flags]
         words += ["--channel", self._channel] if self._channel else []
         return words if "--mode" in flags else [*words, "--mode", mode]

@@ -32,6 +32,20 @@ def model(ground: Ground) -> None:
     same("models asked", asked, {wanted if wanted in asked else wanted.rpartition("/")[2]})
 
 
+@scenario("a budget, refused before the call that it does not cover")
+def budget(ground: Ground) -> None:
+    if ground.driver.capabilities.exec == "no":  # One call for each run, so that the second run is refused.
+        ground.run('[[call]]\nsay = "hello"\n', "--budget", "task=1calls").is_done()
+        same("exit code", ground.refused('[[call]]\nsay = "hello"\n', "--budget", "task=1calls"), 6)
+        return
+    story = ground.run('[[call]]\nrun = "echo again"\nrepeat = "always"\n', "--budget", "2calls")
+    story.ends("limited", "budget")
+    same("exit code", story.code, 6)
+    answered = [event for event in story.of("model_call_ended") if event.get("status") == 200]
+    same("model calls", len(answered), 2)
+    must(len(story.of("budget_refused")) == 1, f"the budget refused {len(story.of('budget_refused'))} times")
+
+
 @scenario("a limit on turns")
 def max_turns(ground: Ground) -> None:
     story = ground.run('[[call]]\nrun = "echo again"\nrepeat = "always"\n', "--max-turns", "2")
