@@ -9,12 +9,14 @@ from typing import Any, cast, get_args
 import msgspec
 import pytest
 
+from inspan.contracts.driver import Capabilities
 from inspan.engine.registry import drivers
 from inspan.protocol.events import Event
 
 from .pages import ROOT, shown
 
-GENERATED = cast(Callable[[], dict[Path, str]], runpy.run_path(str(ROOT / "docs" / "generate.py"))["pages"])()
+SCRIPT = runpy.run_path(str(ROOT / "docs" / "generate.py"))
+GENERATED = cast(Callable[[], dict[Path, str]], SCRIPT["pages"])()
 
 
 @pytest.mark.parametrize("page", GENERATED, ids=shown)
@@ -29,6 +31,20 @@ def test_the_event_table_lists_exactly_the_events_and_their_fields() -> None:
     infos: list[Any] = [msgspec.inspect.type_info(event) for event in get_args(Event)]
     assert listed == {info.tag: [field.name for field in info.fields] for info in infos}
     assert len(rows) == len(listed)
+
+
+def test_every_capability_stands_in_exactly_one_table() -> None:
+    tables = cast(dict[str, dict[str, str]], SCRIPT["_CAPABILITIES"])
+    listed = [field for columns in tables.values() for field in columns]
+    assert sorted(listed) == sorted(set(Capabilities.__struct_fields__) - {"notes"})
+
+
+def test_what_holds_an_agent_is_told_of_every_one() -> None:
+    text = (ROOT / "docs" / "concepts" / "agents.md").read_text(encoding="utf-8")
+    table = text.partition("## Who holds it")[2].partition("\n## ")[0]
+    told = {name for row in re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE) for name in row.split(", ")}
+    named = {driver.name for driver in drivers() if not (driver.built_in or driver.family)}
+    assert told - {"agent"} == named | {f"any by `{driver.name}`" for driver in drivers() if driver.family}
 
 
 def test_every_variable_that_the_code_reads_is_on_the_page() -> None:

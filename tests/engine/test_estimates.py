@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from inspan.engine.money.estimates import LARGEST_ANSWER, Estimator
+from inspan.contracts.budgeted import LARGEST_ANSWER
+from inspan.engine.money.estimates import Estimator
 from inspan.gateway.upstream import Request
 from inspan.protocol.usage import Usage
 

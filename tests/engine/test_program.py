@@ -49,6 +49,17 @@ def test_places_are_tried_in_order(tmp_path: Path, codex: Driver) -> None:
     ]
 
 
+def test_one_on_the_path_that_is_too_old_gives_way_to_another_and_one_that_was_installed_does_not(
+    tmp_path: Path, codex: Driver, binaries: dict[str, str]
+) -> None:
+    _program(tmp_path / "bin" / "codex", "codex-cli 0.100.0")
+    env = {"PATH": str(tmp_path / "bin")}
+    assert locate(codex, env).source == "this Python environment"
+    _program(Path(installed_folder(codex)) / codex.install.program, "something else")
+    with pytest.raises(NotAnAgent, match="does not answer as Codex: `--version` printed 'something else'"):
+        locate(codex, env)
+
+
 def test_the_wheel_of_this_environment_is_the_last_place(codex: Driver, binaries: dict[str, str]) -> None:
     found = locate(codex, {"PATH": ""})
     assert (found.path, found.source) == (binaries["INSPAN_CODEX_BIN"], "this Python environment")

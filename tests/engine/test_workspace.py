@@ -187,6 +187,39 @@ def test_a_file_without_permission_is_told_so(room: Path) -> None:
     assert (worked.change, worked.problem) == (("modified", "") if root else (None, "file.txt: Permission denied"))
 
 
+@pytest.mark.parametrize("path", ["deep/secret.txt", "deep/new.txt"])
+def test_a_link_that_is_put_in_the_way_between_looking_and_opening_is_refused(
+    room: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace, resolve = _workspace(room), os.path.realpath
+
+    def resolved(given: str) -> str:
+        found = resolve(given)
+        os.rename(room / "work" / "deep", room / "work" / "aside")
+        os.symlink(room / "outside", room / "work" / "deep")
+        return found
+
+    monkeypatch.setattr(os.path, "realpath", resolved)
+    worked = workspace.do(WriteText(id="1", path=path, text="new"))
+    assert (worked.change, worked.denied, _untouched(room)) == (None, True, True)
+
+
+def test_a_file_that_becomes_a_link_between_looking_and_opening_is_refused(
+    room: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace, resolve = _workspace(room), os.path.realpath
+
+    def resolved(given: str) -> str:
+        found = resolve(given)
+        os.unlink(room / "work" / "file.txt")
+        os.symlink(room / "outside" / "secret.txt", room / "work" / "file.txt")
+        return found
+
+    monkeypatch.setattr(os.path, "realpath", resolved)
+    worked = workspace.do(ReadText(id="1", path="file.txt"))
+    assert (worked.text, worked.denied) == ("", True)
+
+
 def test_a_link_that_is_put_in_the_way_meanwhile_is_not_followed(room: Path) -> None:
     """Another process turns a folder into a link and back as fast as it can; nothing ever comes from outside."""
     inside, outside = room / "work" / "deep", room / "outside"

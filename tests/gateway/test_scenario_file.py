@@ -10,6 +10,7 @@ from inspan.gateway.scripts.scenario import Call, Counts, Edit, Fail, Scenario, 
 
 EVERYTHING = """
 name = "all of it"
+asides = true
 [[call]]
 think = "hm"
 say = ["a", "b"]
@@ -18,6 +19,7 @@ usage = {input = 1}
 expect = "go"
 [[call]]
 write = {path = "f", content = "x"}
+optional = true
 [[call]]
 edit = {path = "f", old = "x", new = "y"}
 [[call]]
@@ -33,7 +35,7 @@ cut = true
 use = {tool = "Read", input = {path = "f", lines = [1, 2]}}
 expect_anywhere = ["a", "b"]
 [[call]]
-use = {tool = "Look"}
+use = {tool = "Look", server = "box"}
 expect_anywhere = "c"
 [[call]]
 when = "again"
@@ -47,15 +49,16 @@ repeat = "always"
 def test_every_key_is_read() -> None:
     assert parse_scenario(EVERYTHING, name="file") == Scenario(
         name="all of it",
+        asides=True,
         call=(
             Call(think="hm", say=("a", "b"), run="ls", usage=Counts(input=1), expect="go"),
-            Call(write=Write(path="f", content="x")),
+            Call(write=Write(path="f", content="x"), optional=True),
             Call(edit=Edit(path="f", old="x", new="y")),
             Call(fail=Fail(status=429, headers={"retry-after": "5"}), repeat=2),
             Call(say="z", stall="mid-stream", stall_s=1.0),
             Call(cut=True),
             Call(use=Use(tool="Read", input={"path": "f", "lines": [1, 2]}), expect_anywhere=("a", "b")),
-            Call(use=Use(tool="Look"), expect_anywhere="c"),
+            Call(use=Use(tool="Look", server="box"), expect_anywhere="c"),
             Call(when="again", answer={"n": 1, "deep": {"x": []}}),
             Call(garbage="<html>", repeat="always"),
         ),
@@ -97,6 +100,12 @@ def test_a_file_without_a_name_is_named_after_itself(tmp_path: Path) -> None:
         ('[[call]]\nfail = {status = 429}\nstall = "mid-stream"', "call 1.stall", "before-headers"),
         ('[[call]]\nexpect = "x"', "call 1.say", "Add one of say"),
         ('[[call]]\nsay = "x"\nrepeat = "always"\n[[call]]\nsay = "y"', "call 1.repeat", "Move this call"),
+        ('asides = "yes"\n[[call]]\nsay = "x"', "asides", "yes"),
+        ('aside = true\n[[call]]\nsay = "x"', "aside", "Did you mean 'asides'?"),
+        ('[[call]]\nrun = "x"\noptional = 1', "call 1.optional", "1"),
+        ('[[call]]\nsay = "x"\noptional = true', "call 1.optional", "only run, write and edit"),
+        ('[[call]]\nuse = {tool = "x"}\noptional = true', "call 1.optional", "only run, write and edit"),
+        ('[[call]]\nuse = {tool = "x", server = 3}', "call 1.use.server", "3"),
         ("[[call", "scenario", "not TOML"),
     ],
 )

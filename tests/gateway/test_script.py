@@ -120,3 +120,56 @@ def test_an_answer_goes_through_the_tool_for_answers_or_is_said(wire: str) -> No
         said = stage.ask(wire, stream=False, tools=({"name": "Bash"},)).json
     assert tool_in_body(wire, through) == ("StructuredOutput", {"n": 1})
     assert said_in_body(wire, said) == '{"n":1}'
+
+
+_OPTIONAL = """
+[[call]]
+run = "ls"
+optional = true
+[[call]]
+write = {path = "f", content = "x"}
+optional = true
+repeat = 2
+[[call]]
+say = "done"
+"""
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_an_optional_step_is_left_out_where_no_tool_fits(wire: str) -> None:
+    with Stage(_OPTIONAL) as stage:
+        response = stage.ask(wire, stream=False, tools=({"name": "Look"},))
+    assert (said_in_body(wire, response.json), stage.script.complaint) == ("done", "")
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_an_optional_step_is_played_where_one_fits(wire: str) -> None:
+    writer = {"name": "write_file", "fields": ("path", "content")}
+    with Stage(_OPTIONAL) as stage:
+        uses = [tool_in_body(wire, stage.ask(wire, stream=False, tools=(writer,)).json) for _ in range(2)]
+        last = stage.ask(wire, stream=False, tools=(writer,)).json
+    assert uses == [("write_file", {"path": "/f", "content": "x"})] * 2
+    assert (said_in_body(wire, last), stage.script.complaint) == ("done", "")
+
+
+def test_steps_that_are_all_left_out_leave_nothing_to_say() -> None:
+    with Stage('[[call]]\nrun = "ls"\noptional = true\n') as stage:
+        assert stage.ask("chat").status == 400
+    assert stage.script.complaint == "A request came after the last call: 'hi'."
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_request_without_tools_is_answered_aside_and_uses_no_step(wire: str) -> None:
+    scenario = 'asides = true\n[[call]]\nsay = "first"\n[[call]]\nwhen = "please"\nsay = "at your service"\n'
+    with Stage(scenario) as stage:
+        said = [
+            said_in_body(wire, stage.ask(wire, text, stream=False, tools=tools).json)
+            for text, tools in (("a title", ()), ("please", ()), ("go", ({"name": "Look"},)), ("a title", ()))
+        ]
+    assert said == ["An aside.", "at your service", "first", "An aside."]
+    assert stage.script.complaint == ""
+
+
+def test_without_asides_a_request_without_tools_is_one_like_any_other() -> None:
+    with Stage('[[call]]\nsay = "first"\n') as stage:
+        assert said_in_body("chat", stage.ask("chat", stream=False).json) == "first"

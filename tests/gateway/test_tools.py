@@ -156,6 +156,52 @@ def test_a_tool_is_called_by_its_name(step: Use, tools: list[Tool], use: ToolUse
     assert pick(step, tools, cwd=Path("/w")) == use
 
 
+SERVED = Use(tool="echo", server="tool-box", input={"text": "hi"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mcp__tool-box__echo",
+        "mcp_tool-box_echo",
+        "tool-box__echo",
+        "tool-box_echo",
+        "tool-box-echo",
+        "mcp__tool_box__echo",
+    ],
+)
+def test_a_tool_of_a_server_is_found_by_whatever_name_an_agent_gives_it(name: str) -> None:
+    use = pick(SERVED, [offered("echo", "text"), offered(name, "text")], cwd=Path("/w"))
+    assert use == ToolUse(name=name, arguments={"text": "hi"})
+
+
+def test_a_tool_of_a_server_is_found_in_a_namespace() -> None:
+    tool = Tool(name="echo", namespace="mcp__tool_box__")
+    assert pick(SERVED, [tool], cwd=Path("/w")) == ToolUse(
+        name="echo", namespace="mcp__tool_box__", arguments={"text": "hi"}
+    )
+
+
+@pytest.mark.parametrize("other", ["mcp__tool-box-2__echo", "mcp__my-tool-box__echo", "mcp__tool-box__loud_echo"])
+def test_a_server_or_tool_with_a_longer_name_is_not_taken_for_it(other: str) -> None:
+    offers = [offered(other), offered("mcp__tool-box__echo"), offered(other + "_")]
+    use = pick(SERVED, offers, cwd=Path("/w"))
+    assert use and use.name == "mcp__tool-box__echo"
+
+
+@pytest.mark.parametrize("name", ["mcp__echo__tool-box", "echo", "tool-box", "mcp__toolbox__echo"])
+def test_a_tool_of_a_server_that_is_not_on_offer_is_called_by_its_usual_name(name: str) -> None:
+    use = pick(SERVED, [offered(name)], cwd=Path("/w"))
+    assert use == ToolUse(name="mcp__tool-box__echo", arguments={"text": "hi"})
+
+
+def test_a_tool_of_a_server_that_must_be_searched_for_has_a_plain_name() -> None:
+    searched = pick(SERVED, [offered("list_mcp_resources")], cwd=Path("/w"))
+    assert searched == ToolUse(name="echo", namespace="mcp__tool_box", arguments={"text": "hi"})
+    coded = pick(SERVED, [SCRIPT], cwd=Path("/w"))
+    assert coded and "tools.mcp__tool_box__echo(" in (coded.text or "")
+
+
 def test_an_answer_has_a_tool_of_its_own_or_none() -> None:
     tool = offered("StructuredOutput", "n")
     assert answering({"n": 1}, [offered("Bash"), tool]) == ToolUse(name="StructuredOutput", arguments={"n": 1})

@@ -20,6 +20,7 @@ Event = dict[str, Any]
 Fault = Callable[[list[Event]], list[Event]]
 _FAILURES = {401: ("failed", "authentication", 4), 429: ("limited", "rate_limit", 1)}
 _OVERLOADED = ("failed", "overloaded", 1)
+_LIMITS = {"--max-turns": "max_turns", "--budget": "budget"}
 
 
 class Actor(Ground):
@@ -110,12 +111,15 @@ class _Scene:
                 return self._end("failed", "script", 1)
             if call.when or (call.optional and self._mode == "complete" and not self._has("always-tools")):
                 continue
-            times = int(self._given.get("--max-turns", 1)) if call.repeat == "always" else 1
-            for _ in range(times + ("counts-badly" in self._actor._habits)):  # pyright: ignore[reportPrivateUsage]  the scene is the actor's own
+            limit = next((name for name in _LIMITS if name in self._given and call.repeat == "always"), "")
+            times = int(self._given[limit].removesuffix("calls")) if limit else 1
+            for _ in range(times + self._has("counts-badly")):
                 if end := self._play(call):
                     return end
-            if call.repeat == "always" and "--max-turns" in self._given:
-                return self._end("limited", "max_turns", 6)
+            if limit == "--budget":
+                self._tell("budget_refused")
+            if limit:
+                return self._end("limited", _LIMITS[limit], 6)
             if call.answer is not None:
                 break
         self._tell("turn_completed", usage=msgspec.to_builtins(self._usage))

@@ -1,5 +1,6 @@
 """Every scenario of the matrix can fail: a faultless actor passes each, and one with a fault does not."""
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +14,27 @@ from .actor import Actor, Event, Fault
 ALL = {scenario.name: scenario for scenario in scenarios()}
 
 
+def faulty(fault: Fault) -> dict[str, Any]:
+    return {"fault": fault}
+
+
 def without(kind: str) -> dict[str, Any]:
-    return {"fault": lambda events: [event for event in events if event["kind"] != kind]}
+    return faulty(lambda events: [event for event in events if event["kind"] != kind])
 
 
 def twice(kind: str) -> dict[str, Any]:
-    return {"fault": lambda events: [each for event in events for each in [event] * (1 + (event["kind"] == kind))]}
+    return faulty(lambda events: [each for event in events for each in [event] * (1 + (event["kind"] == kind))])
 
 
 def changed(kind: str, /, **fields: Any) -> dict[str, Any]:
     def change(events: list[Event]) -> list[Event]:
         return [{**event, **fields} if event["kind"] == kind else event for event in events]
 
-    return {"fault": change}
+    return faulty(change)
 
 
 def added(**event: Any) -> dict[str, Any]:
-    return {"fault": lambda events: [*events[:-1], event, events[-1]]}
+    return faulty(lambda events: [*events[:-1], event, events[-1]])
 
 
 def ended(**fields: Any) -> dict[str, Any]:
@@ -105,13 +110,21 @@ FAULTS: dict[str, list[dict[str, Any]]] = {
         *_NOT_DONE,
         *_NO_TEXT,
         habit("forgets"),
-        {"fault": lambda events: [*events[:-1], {**events[-1], "session_id": events[0]["run_id"]}]},
-        {"fault": lambda events: [*events[:-1], {**events[-1], "usage": {"input": int(events[0]["run_id"][-1])}}]},
+        faulty(lambda events: [*events[:-1], {**events[-1], "session_id": events[0]["run_id"]}]),
+        faulty(lambda events: [*events[:-1], {**events[-1], "usage": {"input": int(events[0]["run_id"][-1])}}]),
     ],
     "fork": [*_NOT_DONE, habit("forgets"), habit("fork-in-place"), habit("forks-into-the-old")],
     "system_prompt": [*_NOT_DONE, *_NO_TEXT, habit("deaf")],
     "append_system_prompt": [*_NOT_DONE, *_NO_TEXT, habit("deaf")],
     "model": [*_NOT_DONE, habit("own-model"), without("model_call_ended")],
+    "budget": [
+        _DONE,
+        ended(reason="max_turns"),
+        {"code": 1},
+        habit("counts-badly"),
+        without("budget_refused"),
+        twice("budget_refused"),
+    ],
     "max_turns": [_DONE, ended(outcome="limited", reason="budget"), habit("counts-badly"), without("model_call_ended")],
     "review": [*_NOT_DONE, without("text_said"), habit("writes-anyway"), changed("text_said", text="Done.")],
     "complete": [
@@ -197,19 +210,21 @@ def test_no_scenario_is_without_a_fault_that_it_notices() -> None:
     assert sorted(FAULTS) == sorted(ALL)
 
 
-def test_a_transcript_must_have_the_same_tools_and_tokens(tmp_path: Path) -> None:
-    """A fault in the story alone is one, too: the transcript is made of the true one."""
-    for number, field in enumerate(("name", "output", "text", "usage")):
-        actor = Actor(tmp_path / str(number))
-        order = actor.order
+@pytest.mark.parametrize("field", ["name", "output", "text", "usage"])
+def test_a_transcript_must_have_the_same_tools_texts_and_tokens(tmp_path: Path, field: str) -> None:
+    other = "{}" if field == "usage" else '"other"'
+    with pytest.raises(Unmet, match=r"^(transcript|tokens|no tokens)"):
+        ALL["transcript"].check(_Forgetful(tmp_path, field, other))
 
-        def changed_order(*words: str, order: Any = order, field: str = field) -> Any:
-            done = order(*words)
-            done.stdout = done.stdout.replace(
-                f'"{field}": ', f'"{field}": ' + ('{}, "was": ' if field == "usage" else '"other", "was": ')
-            )
-            return done
 
-        actor.order = changed_order
-        with pytest.raises(Unmet, match=r"^(transcript|tokens)"):
-            ALL["transcript"].check(actor)
+class _Forgetful(Actor):
+    """Keeps another value of one field than the one that it told."""
+
+    def __init__(self, root: Path, field: str, value: str) -> None:
+        super().__init__(root)
+        self._changed = (f'"{field}": ', f'"{field}": {value}, "told": ')
+
+    def order(self, *words: str) -> subprocess.CompletedProcess[str]:
+        done = super().order(*words)
+        done.stdout = done.stdout.replace(*self._changed)
+        return done

@@ -89,10 +89,13 @@ def test_a_dead_agent_is_no_error() -> None:
         ends = _Ends(limit_bytes=1 << 26)
         ends.writer.write(b"x" * _MORE_THAN_A_PIPE)
         os.close(ends.out)
-        await asyncio.sleep(0.05)
+        for _ in range(30_000):
+            if not ends.writer.closed:
+                await asyncio.sleep(0.001)
+        found_out = ends.writer.closed
         ends.writer.write(b"are you there?")
         ends.writer.finish()
         ends.writer.close()
-        return ends.writer.closed and not ends.behind
+        return found_out and ends.writer.closed and not ends.behind
 
     assert asyncio.run(run())

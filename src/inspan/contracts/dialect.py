@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from inspan.protocol.commands import Command
-from inspan.protocol.events import Event
+from inspan.protocol.events import Event, Unrecognized
 
 from .work import Work, Worked
 
@@ -22,6 +22,11 @@ class Said(NamedTuple):
 
 
 NOTHING = Said()
+
+
+def unrecognized(frame: bytes, note: str) -> Unrecognized:
+    """A frame that is not known, whole, and what is known of it."""
+    return Unrecognized(raw=frame.decode(errors="replace"), note=note)
 
 
 class Dialect(Protocol):

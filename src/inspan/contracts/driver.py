@@ -1,6 +1,7 @@
 """A driver is a value: the data and the two functions by which inspan knows one agent."""
 
 import re
+from binascii import b2a_base64
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -16,6 +17,14 @@ from .dialect import Dialect
 Wire = Literal["messages", "responses", "chat", "generate"]
 # The program (or inspan) makes it so; the agent is only told to; there is no such thing.
 Support = Literal["yes", "asked", "no"]
+_KIND_OF_STATUS: dict[int, FailureKind] = {
+    401: "authentication",
+    402: "authentication",
+    403: "authentication",
+    404: "model_not_found",
+    413: "context_too_long",
+    429: "rate_limit",
+}
 # The tools of the driver contract: callers add to them and cannot take the limits away.
 BASE_ALLOWED_TOOLS = (
     "Read",
@@ -46,6 +55,11 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     media_type: str
     data: bytes = b""
+
+    @property
+    def base64(self) -> str:
+        """Its bytes as they can stand in JSON."""
+        return b2a_base64(self.data, newline=False).decode()
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,20 +169,28 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """Words by which an agent's message tells a kind of failure."""
+    """Words by which an agent's message tells a kind of failure, as a pattern for upper and lower case.
+
+    It is compiled once it is looked for: few runs fail, and every run loads its driver.
+    """
 
     kind: FailureKind
-    words: re.Pattern[str]
+    words: str
 
 
 def failure(kind: FailureKind, words: str) -> Failure:
     """A failure told by any of these words, in upper or lower case."""
-    return Failure(kind=kind, words=re.compile(words, re.IGNORECASE))
+    return Failure(kind=kind, words=words)
 
 
 def kind_told(failures: tuple[Failure, ...], message: str) -> FailureKind | None:
     """The first kind of failure whose words stand in the message."""
-    return next((each.kind for each in failures if each.words.search(message)), None)
+    return next((each.kind for each in failures if re.search(each.words, message, re.IGNORECASE)), None)
+
+
+def kind_of_status(status: int | None) -> FailureKind | None:
+    """What a provider means by the status of its answer, as far as that alone says it."""
+    return "overloaded" if status and status >= 500 else _KIND_OF_STATUS.get(status or 0)
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):

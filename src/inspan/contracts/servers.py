@@ -30,3 +30,8 @@ def veiled(servers: Mapping[str, McpServer]) -> Veiled:
         for name, server in servers.items()
     }
     return Veiled(servers=hidden, variables=variables)
+
+
+def expanded(names: Mapping[str, str]) -> dict[str, str]:
+    """The same with each variable as most programs write it: `${NAME}`, where they put its value in."""
+    return {key: f"${{{variable}}}" for key, variable in names.items()}

@@ -6,6 +6,8 @@ from inspan.protocol.task import Task
 
 from .driver import Capabilities
 
+# In bytes: Linux refuses a word of a command line from 128 KiB on.
+LONGEST_ARGUMENT = 120_000
 _NO_TOOLS = "Answer at once, in one message. Do not call any tools."
 _NO_EDITS = "Read and run what you need, but change no file and nothing else on this machine: this is a review."
 
@@ -23,6 +25,11 @@ def worded(task: Task, capabilities: Capabilities, *, texts: str = "") -> Task:
         tail.append(schema_words(task.output_schema))
     parts = [part for part in (*head, task.prompt, *tail) if part]
     return msgspec.structs.replace(task, prompt="\n\n".join(parts)) if len(parts) > 1 else task
+
+
+def prompt_of(task: Task) -> str:
+    """The prompt for a program that takes a slash for the start of a command of its own, which only `exec` may use."""
+    return f" {task.prompt}" if task.prompt.startswith("/") and task.mode != "exec" else task.prompt
 
 
 def schema_words(schema: dict[str, object]) -> str:

@@ -1,7 +1,6 @@
 """How an agent that is an API is asked: the request that its host process sends, in either of the two languages."""
 
 import os.path
-from base64 import b64encode
 from typing import Any
 
 import msgspec
@@ -92,7 +91,7 @@ def _message(role: str, content: Any) -> Json:
 
 
 def _data_url(attachment: Attachment) -> str:
-    return f"data:{attachment.media_type};base64,{b64encode(attachment.data).decode()}"
+    return f"data:{attachment.media_type};base64,{attachment.base64}"
 
 
 def check_options(task: Task) -> None:

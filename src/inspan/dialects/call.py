@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from inspan.contracts.dialect import NOTHING, Said
+from inspan.contracts.dialect import NOTHING, Said, unrecognized
 from inspan.protocol.commands import Command
 from inspan.protocol.events import (
     Event,
@@ -14,7 +14,6 @@ from inspan.protocol.events import (
     TurnCompleted,
     TurnFailed,
     TurnStarted,
-    Unrecognized,
 )
 from inspan.protocol.outcome import FailureKind
 from inspan.protocol.usage import Usage
@@ -103,7 +102,7 @@ class CallDialect:
             return NOTHING
         told = self._language.read(payload)
         if told is None:
-            told = [Unrecognized(raw=frame.decode(errors="replace"), note="not a part of an answer")]
+            told = [unrecognized(frame, "not a part of an answer")]
         return Said(told)
 
     def overhear(self, line: bytes) -> Said:
@@ -173,7 +172,7 @@ class CallDialect:
             self._refusal = self._refusal or frame.decode(errors="replace")
             return []
         self._garbage = self._garbage or note
-        return [Unrecognized(raw=frame.decode(errors="replace"), note=note)]
+        return [unrecognized(frame, note)]
 
 
 def message_in(payload: Json) -> str:

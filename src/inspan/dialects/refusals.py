@@ -1,11 +1,9 @@
 """What a provider means by refusing a call: the kind of failure by its status and words, and when to come back."""
 
-import calendar
 import re
-import time
 from collections.abc import Mapping
 
-from inspan.contracts.driver import failure, kind_told
+from inspan.contracts.driver import failure, kind_of_status, kind_told
 from inspan.protocol.outcome import FailureKind
 
 # In the order of telling: a status is vague where words are not.
@@ -17,15 +15,7 @@ FAILURES = (
     failure("overloaded", r"overloaded|at capacity|high demand"),
     failure("refused", r"content[ _](filter|policy)|safety system"),
 )
-_KINDS: dict[int, FailureKind] = {
-    401: "authentication",
-    403: "authentication",
-    404: "model_not_found",
-    408: "network",
-    413: "context_too_long",
-    429: "rate_limit",
-    504: "network",
-}
+_TOO_LATE = (408, 504)
 _LEAST_EPOCH_S = 1_000_000_000
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SPAN = re.compile(r"([\d.]+)(ms|s|m|h|d)")
@@ -35,7 +25,7 @@ _HTTP_DATE = "%a, %d %b %Y %H:%M:%S GMT"
 
 def kind_of(status: int, message: str) -> FailureKind:
     """The kind of a failed call; 200 is a call that failed on its way."""
-    by_status = _KINDS.get(status) or ("overloaded" if status >= 500 else None)
+    by_status = "network" if status in _TOO_LATE else kind_of_status(status)
     return by_status or kind_told(FAILURES, message) or "unknown"
 
 
@@ -58,6 +48,9 @@ def _moment(name: str, text: str, at: float) -> float | None:
 
 
 def _date(text: str) -> float | None:
+    import calendar  # Start-up time: few calls are refused with a date.
+    import time
+
     try:
         return float(calendar.timegm(time.strptime(text, _HTTP_DATE)))
     except ValueError:

@@ -1,5 +1,6 @@
 """Looking into JSON that a stranger wrote: what is missing or of another kind is empty, never an error."""
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 Json = dict[str, Any]
@@ -36,6 +37,11 @@ def word(source: Json, key: str) -> str:
 def words(value: object) -> list[str]:
     """The texts in a list."""
     return [each for each in listed(value) if isinstance(each, str)]
+
+
+def shown(parts: Iterable[Json]) -> str:
+    """What a tool gave back in parts, as text: of a part that has none, its kind."""
+    return "\n".join(str(part.get("text") or f"[{part.get('type')}]") for part in parts)
 
 
 def number(source: Json, key: str) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from inspan.contracts.driver import Attachment, Driver
+from inspan.contracts.granting import is_free
 from inspan.contracts.sandbox import Box, Sandbox
 from inspan.errors import BadInput
 from inspan.protocol.task import Task
@@ -91,7 +92,7 @@ def choose(task: Task, env: Mapping[str, str]) -> Choice:
 def _needs_box(task: Task, driver: Driver, *, root: bool) -> tuple[str, str]:
     """Why this run works only in a box, and what else could be done; empty where it needs none."""
     capabilities = driver.capabilities
-    if root and capabilities.root_needs_box and task.mode == "exec" and task.allowed_tools is None:
+    if root and capabilities.root_needs_box and is_free(task):
         step = "Leave --sandbox out, use --sandbox bwrap, or run as an ordinary user."
         return f"{driver.title} refuses to run unrestricted as root.", step
     if task.mode == "review" and capabilities.review_needs_box:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from inspan.contracts.driver import Driver, kind_told
+from inspan.contracts.driver import Driver, kind_of_status, kind_told
 from inspan.folds.summary import Summary
 from inspan.protocol.events import ModelCallEnded
 from inspan.protocol.outcome import FailureKind, Reason
@@ -14,13 +14,6 @@ _KIND_OF_PROBLEM: dict[str, FailureKind] = {
     "cut": "network",
     "stalled": "network",
     "garbage": "invalid_response",
-}
-_KIND_OF_STATUS: dict[int, FailureKind] = {
-    401: "authentication",
-    403: "authentication",
-    404: "model_not_found",
-    413: "context_too_long",
-    429: "rate_limit",
 }
 _TELLING = 40
 _NEXT: dict[Reason, str] = {
@@ -173,7 +166,4 @@ def seen_by_gateway(call: ModelCallEnded | None) -> FailureKind | None:
         return None
     if call.problem.startswith("unreachable"):
         return "network"
-    status = call.status or 0
-    if status >= 500:
-        return "overloaded"
-    return _KIND_OF_STATUS.get(status) or _KIND_OF_PROBLEM.get(call.problem)
+    return kind_of_status(call.status) or _KIND_OF_PROBLEM.get(call.problem)

@@ -26,10 +26,10 @@ SCRIPTS = {
     '[[call]]\nedit = {path = "new.txt", old = "one", new = "two"}\n'
     '[[call]]\nsay = "Done."\n',
     # Some cannot be kept from trying once more.
-    "failure": "[[call]]\nfail = {status = 401}\n[[call]]\noptional = true\nfail = {status = 401}\n",
+    "failure": '[[call]]\nfail = {status = 401}\nrepeat = "always"\n',
 }
-# What a story is made of, and what of it is compared.
-_FIELDS = {
+# What a story is made of: kinds of events, and what of each is compared.
+COMPARED = {
     "text_said": ("text",),
     "reasoning_said": ("text",),
     "tool_started": ("id", "name", "input"),
@@ -47,7 +47,7 @@ _KEPT = ("PATH", "LANG", "TMPDIR", "PYTHONPATH")
 
 def story(events: Sequence[dict[str, Any]], *, differs: Collection[str] = ()) -> list[dict[str, Any]]:
     """What is compared of a run: calls are numbered, and what one call tells is in one order."""
-    told = [event for event in events if event["kind"] in _FIELDS and event["kind"] not in differs]
+    told = [event for event in events if event["kind"] in COMPARED and event["kind"] not in differs]
     ids = list(dict.fromkeys(event["id"] for event in told if event.get("id")))
     plain = [_plain(event, ids, differs) for event in told]
     return _in_order(plain)
@@ -103,7 +103,7 @@ def main(agents: Sequence[str]) -> int:
 
 def _plain(event: dict[str, Any], ids: list[str], differs: Collection[str]) -> dict[str, Any]:
     kind: str = event["kind"]
-    kept = {name: event[name] for name in _FIELDS[kind] if name in event and f"{kind}.{name}" not in differs}
+    kept = {name: event[name] for name in COMPARED[kind] if name in event and f"{kind}.{name}" not in differs}
     if "id" in kept:
         kept["id"] = f"call {ids.index(kept['id']) + 1}" if kept["id"] else ""
     return {"kind": kind, **kept}
@@ -111,7 +111,7 @@ def _plain(event: dict[str, Any], ids: list[str], differs: Collection[str]) -> d
 
 def _in_order(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Events with those of one call together, each kind of them in its place."""
-    order = list(_FIELDS)
+    order = list(COMPARED)
     calls = list(dict.fromkeys(event["id"] for event in events if event.get("id")))
     first = {call: next(n for n, event in enumerate(events) if event.get("id") == call) for call in calls}
     keyed = [

@@ -4,12 +4,13 @@ import re
 from typing import Any
 
 from inspan.contracts.driver import Launch, Place
+from inspan.contracts.granting import is_free
 from inspan.dialects.acp.opening import Opening, opening_of
 from inspan.dialects.acp.speaker import Habits, Speaker
 from inspan.protocol.task import Task
 
 from .dialect import FAILURES
-from .launching import EDITORS, READERS, SWITCHES, environment, is_free, tool_names
+from .launching import EDITORS, READERS, SWITCHES, environment, tool_names
 
 # The program speaks itself, in the model's place, when a call has failed.
 _FAILED = re.compile(r"(Failed to authenticate\. )?API Error: \d{3} ")

@@ -6,11 +6,13 @@ from typing import Any
 
 import msgspec
 
-from inspan.contracts.dialect import NOTHING, Said
+from inspan.contracts.dialect import NOTHING, Said, unrecognized
 from inspan.contracts.driver import (
     failure,
     kind_told,
 )
+from inspan.dialects.plans import planned
+from inspan.dialects.values import shown, table, word
 from inspan.protocol.commands import Command
 from inspan.protocol.events import (
     AnswerGiven,
@@ -19,8 +21,6 @@ from inspan.protocol.events import (
     Event,
     FileChanged,
     McpServerFailed,
-    PlanChanged,
-    PlanStep,
     ReasoningSaid,
     TextDelta,
     TextSaid,
@@ -246,10 +246,10 @@ class ClaudeDialect:
             handler = self._frames.get(decoded.type)
             events = handler(decoded) if handler else None
         except UNREADABLE as error:
-            return Said([Unrecognized(raw=frame.decode(errors="replace"), note=str(error))])
+            return Said([unrecognized(frame, str(error))])
         if events is None:
             note = f"frame {decoded.type!r} {decoded.subtype}".strip()
-            return Said([Unrecognized(raw=frame.decode(errors="replace"), note=note)])
+            return Said([unrecognized(frame, note)])
         return Said(events)
 
     def _array(self, frame: bytes) -> Said:
@@ -257,7 +257,7 @@ class ClaudeDialect:
         try:
             frames = _decode_array(frame)
         except UNREADABLE as error:
-            return Said([Unrecognized(raw=frame.decode(errors="replace"), note=str(error))])
+            return Said([unrecognized(frame, str(error))])
         return Said([event for each in frames for event in self._object(bytes(each)).events])
 
     def _system(self, frame: _Frame) -> list[Event] | None:
@@ -304,7 +304,7 @@ class ClaudeDialect:
         if block.type == "tool_use":
             self._calls[block.id] = (block.name, block.input)
             started = ToolStarted(id=block.id, name=block.name, input=block.input, parent=parent)
-            return [started, *_plan(block)]
+            return [started, *(planned(table(block.input).get("todos")) if block.name == "TodoWrite" else [])]
         raw = msgspec.json.encode(block).decode()
         return [Unrecognized(raw=raw, note=f"block {block.type!r}")]
 
@@ -320,7 +320,7 @@ class ClaudeDialect:
 
     def _tool_ended(self, block: _Block, frame: _Frame) -> list[Event]:
         name, given = self._calls.pop(block.tool_use_id, ("", None))
-        output = _text(block.content)
+        output = block.content if isinstance(block.content, str) else shown(block.content)
         events: list[Event] = []
         if block.is_error:
             denied = block.tool_use_id in self._denied or bool(_DENIED.match(output))
@@ -385,18 +385,12 @@ def _retried(frame: _Frame) -> list[Event]:
     return [ErrorReported(message=f"model call failed ({frame.error or frame.error_status}); the agent tries again")]
 
 
-def _text(content: str | list[dict[str, Any]]) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(str(part.get("text") or f"[{part.get('type')}]") for part in content)
-
-
 def _executed(block: _Block, given: Any, output: str) -> list[Event]:
-    command = str(given.get("command", "")) if isinstance(given, dict) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]  JSON of the agent
     match = _EXIT_CODE.match(output) if block.is_error else None
     if block.is_error and not match:
         return []
-    return [CommandExecuted(id=block.tool_use_id, command=command, exit_code=int(match[1]) if match else 0)]
+    exit_code = int(match[1]) if match else 0
+    return [CommandExecuted(id=block.tool_use_id, command=word(table(given), "command"), exit_code=exit_code)]
 
 
 def _changed(raw: msgspec.Raw, call: str) -> list[Event]:
@@ -407,16 +401,3 @@ def _changed(raw: msgspec.Raw, call: str) -> list[Event]:
     if not result.filePath:
         return []
     return [FileChanged(path=result.filePath, change="added" if result.type == "create" else "modified", id=call)]
-
-
-def _plan(block: _Block) -> list[Event]:
-    todos = block.input.get("todos") if block.name == "TodoWrite" and isinstance(block.input, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  JSON of the agent
-    if not isinstance(todos, list):
-        return []
-    return [PlanChanged(steps=[_plan_step(todo) for todo in todos if isinstance(todo, dict)])]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  JSON of the agent
-
-
-def _plan_step(todo: dict[str, Any]) -> PlanStep:
-    status = str(todo.get("status"))
-    state = "done" if status == "completed" else "active" if status == "in_progress" else "pending"
-    return PlanStep(text=str(todo.get("content", "")), state=state)

@@ -1,24 +1,19 @@
 """How Claude Code is started."""
 
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from inspan.contracts.driver import (
-    Endpoint,
-    Launch,
-    Place,
-)
-from inspan.contracts.servers import veiled
-from inspan.contracts.wording import schema_words
+from inspan.contracts.budgeted import largest_answer
+from inspan.contracts.driver import Endpoint, Launch, Place
+from inspan.contracts.granting import is_free, parted
+from inspan.contracts.servers import expanded, veiled
+from inspan.contracts.wording import LONGEST_ARGUMENT, prompt_of, schema_words
 from inspan.protocol.task import McpServer, Task
 
 EDITORS = ("Edit", "Write", "NotebookEdit")
 _SERVER_START_MS = 10_000
-_BUDGETED_ANSWER = 32_000
-_LONGEST_ARGUMENT = 120_000
 _SNAPSHOTS = (2, 1, 260)
 READERS = ("Bash", "Read", "Grep", "Glob")
 # Each leads to another way to the model.
@@ -59,11 +54,6 @@ def launch(task: Task, place: Place) -> Launch:
     return Launch(argv=tuple(argv), env=env, files=files, stdin=_stdin(task, place))
 
 
-def is_free(task: Task) -> bool:
-    """Whether it may do everything; else nobody's settings may add to what it may do."""
-    return task.mode == "exec" and task.allowed_tools is None
-
-
 def _permissions(task: Task) -> list[str]:
     """What each mode may do. With `bypassPermissions` a list of tools restricts nothing, so a list means `dontAsk`."""
     extra = task.allowed_tools or ()
@@ -102,7 +92,7 @@ def _settings(endpoint: Endpoint) -> bytes:
 
 def tool_names(patterns: Sequence[str]) -> tuple[str, ...]:
     """The built-in tools that these patterns are about: `Bash(git *)` is about Bash; tools of servers are none."""
-    return tuple(pattern.partition("(")[0] for pattern in patterns if not pattern.startswith("mcp__"))
+    return tuple(parted(pattern)[0] for pattern in patterns if not pattern.startswith("mcp__"))
 
 
 def _listed(flag: str, words: Sequence[str]) -> list[str]:
@@ -142,7 +132,7 @@ def _forwarded(schema: dict[str, Any] | None) -> dict[str, Any] | None:
 
     What it does not take is said in words.
     """
-    if schema is None or schema.get("type") != "object" or len(msgspec.json.encode(schema)) > _LONGEST_ARGUMENT:
+    if schema is None or schema.get("type") != "object" or len(msgspec.json.encode(schema)) > LONGEST_ARGUMENT:
         return None
     return {key: value for key, value in schema.items() if key != "$schema"}
 
@@ -152,16 +142,12 @@ def _mcp_config(servers: Mapping[str, McpServer]) -> bytes:
     if not servers:
         return b""
     written = {
-        name: {"command": server.command, "args": server.args, "env": _expanded(server.env)}
+        name: {"command": server.command, "args": server.args, "env": expanded(server.env)}
         if server.command
-        else {"type": "http", "url": server.url, "headers": _expanded(server.headers)}
+        else {"type": "http", "url": server.url, "headers": expanded(server.headers)}
         for name, server in servers.items()
     }
     return msgspec.json.encode({"mcpServers": written})
-
-
-def _expanded(variables: Mapping[str, str]) -> dict[str, str]:
-    return {name: f"${{{variable}}}" for name, variable in variables.items()}
 
 
 def environment(task: Task, place: Place) -> dict[str, str]:
@@ -178,9 +164,9 @@ def environment(task: Task, place: Place) -> dict[str, str]:
             env[place.endpoint.variable] = place.endpoint.token
         if place.endpoint.variable == "CLAUDE_CODE_OAUTH_TOKEN":
             env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"  # Else it is sent to the vendor's other addresses.
-    if _is_counted(task):
+    if limit := largest_answer(task):
         # It asks for room for 128,000 tokens of answer in every call, and a budget would have to set all of it aside.
-        env["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(task.limits.largest_answer or _BUDGETED_ANSWER)
+        env["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(limit)
     if place.config:
         env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"
         env["ANTHROPIC_CONFIG_DIR"] = f"{place.config}/anthropic"  # Where the vendor's other programs log in.
@@ -191,15 +177,9 @@ def environment(task: Task, place: Place) -> dict[str, str]:
     return env
 
 
-def _is_counted(task: Task) -> bool:
-    budgets = task.budgets.values()
-    return task.limits.largest_answer is not None or any(each.usd or each.tokens for each in budgets)
-
-
 def _stdin(task: Task, place: Place) -> bytes:
     """The prompt as it is, or with what is attached to it as one message of its input format."""
-    # A slash would begin one of its own commands, which belong to a user's own run.
-    prompt = f" {task.prompt}" if task.prompt.startswith("/") and task.mode != "exec" else task.prompt
+    prompt = prompt_of(task)
     if task.output_schema is not None and _forwarded(task.output_schema) is None:
         prompt = f"{prompt}\n\n{schema_words(task.output_schema)}"
     if not place.attachments:
@@ -207,7 +187,7 @@ def _stdin(task: Task, place: Place) -> bytes:
     content: list[dict[str, Any]] = [
         {
             "type": "image" if each.media_type.startswith("image/") else "document",
-            "source": {"type": "base64", "media_type": each.media_type, "data": b64encode(each.data).decode()},
+            "source": {"type": "base64", "media_type": each.media_type, "data": each.base64},
         }
         for each in place.attachments
     ]

@@ -5,14 +5,15 @@ from typing import Any, cast
 
 import msgspec
 
+from inspan.dialects.saved import readable
 from inspan.protocol.events import Event, TurnCompleted, TurnStarted
 from inspan.protocol.task import Task
 from inspan.protocol.usage import Told, Usage
-from inspan.protocol.wire import UNREADABLE
 
 from .dialect import ClaudeDialect, Tokens, usage_of
 
 _Line = dict[str, Any]
+_decode = msgspec.json.Decoder(_Line).decode
 
 
 def read(transcript: bytes) -> Sequence[Event]:
@@ -34,12 +35,8 @@ def _events(transcript: bytes) -> Iterator[Event]:
 
 
 def _lines(transcript: bytes) -> Iterator[_Line]:
-    """The lines of the main conversation; the last one may be half written."""
-    for text in transcript.split(b"\n"):
-        try:
-            line = msgspec.json.decode(text, type=_Line)
-        except UNREADABLE:
-            continue
+    """The lines of the main conversation."""
+    for line in readable(transcript, _decode):
         if not line.get("isSidechain") and not line.get("isMeta") and isinstance(line.get("message"), dict):
             yield line
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from inspan.contracts.dialect import NOTHING, Said
+from inspan.contracts.dialect import NOTHING, Said, unrecognized
 from inspan.contracts.driver import failure, kind_told
 from inspan.protocol.commands import Command
 from inspan.protocol.events import (
@@ -27,7 +27,6 @@ from inspan.protocol.events import (
     TurnCompleted,
     TurnFailed,
     TurnStarted,
-    Unrecognized,
 )
 from inspan.protocol.task import Task
 from inspan.protocol.usage import Told, Usage
@@ -273,11 +272,11 @@ class CodexDialect:
         try:
             decoded = _decode(frame)
         except UNREADABLE as error:
-            return Said([Unrecognized(raw=frame.decode(errors="replace"), note=str(error))])
+            return Said([unrecognized(frame, str(error))])
         handler = self._handlers.get(decoded.type)
         events = handler(decoded) if handler else None
         if events is None:
-            return Said([Unrecognized(raw=frame.decode(errors="replace"), note=f"frame {decoded.type!r}")])
+            return Said([unrecognized(frame, f"frame {decoded.type!r}")])
         return Said(events)
 
     def overhear(self, line: bytes) -> Said:

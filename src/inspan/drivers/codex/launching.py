@@ -8,12 +8,11 @@ import msgspec
 
 from inspan.contracts.driver import Launch, Place
 from inspan.contracts.servers import veiled
-from inspan.contracts.wording import schema_words
+from inspan.contracts.wording import LONGEST_ARGUMENT, schema_words
 from inspan.protocol.task import McpServer, Task
 
 TOKEN = "INSPAN_RUN_TOKEN"
 _SERVER_START_S = 10
-_LONGEST_ARGUMENT = 120_000
 
 
 # Each leaves one kind of tool out of what is offered to the model; together they leave none (0.163). As settings, since
@@ -87,7 +86,7 @@ def _said_to_it(task: Task, place: Place) -> tuple[list[str], dict[str, bytes]]:
 
 def _appends_in_words(task: Task, place: Place) -> bool:
     """Its option holds at the start of a thread alone, and has no file."""
-    return bool(place.resume) or len(task.append_system_prompt.encode()) > _LONGEST_ARGUMENT
+    return bool(place.resume) or len(task.append_system_prompt.encode()) > LONGEST_ARGUMENT
 
 
 def _prompt(task: Task, place: Place) -> str:

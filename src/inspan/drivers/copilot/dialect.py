@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Callable
-from typing import cast
 
-from inspan.contracts.dialect import NOTHING, Said
+from inspan.contracts.dialect import NOTHING, Said, unrecognized
+from inspan.dialects.values import table, word
 from inspan.protocol.commands import Command
 from inspan.protocol.events import (
     Change,
@@ -23,7 +23,6 @@ from inspan.protocol.events import (
     TurnCompleted,
     TurnFailed,
     TurnStarted,
-    Unrecognized,
 )
 from inspan.protocol.task import Task
 from inspan.protocol.usage import Told, Usage
@@ -151,7 +150,7 @@ class CopilotDialect:
         try:
             decoded = decode_frame(frame)
         except UNREADABLE as error:
-            return Said([Unrecognized(raw=frame.decode(errors="replace"), note=str(error))])
+            return Said([unrecognized(frame, str(error))])
         if decoded.type == "result":
             return Said(self._left(decoded))
         handler = self._handlers.get(decoded.type)
@@ -159,7 +158,7 @@ class CopilotDialect:
             return Said(handler(decoded.data))
         if decoded.type in _SILENT:
             return NOTHING
-        return Said([Unrecognized(raw=frame.decode(errors="replace"), note=f"frame {decoded.type!r}")])
+        return Said([unrecognized(frame, f"frame {decoded.type!r}")])
 
     def overhear(self, line: bytes) -> Said:
         """The tokens of each call and of the whole turn: its stream has none (1.0.102)."""
@@ -294,7 +293,7 @@ def _command_ended(data: Data, started: Data, output: str) -> list[Event]:
     end = ToolFailed if exit_code else ToolCompleted
     return [
         end(id=data.tool_call_id, name=started.tool_name, output=output),
-        CommandExecuted(id=data.tool_call_id, command=_command(started), exit_code=exit_code),
+        CommandExecuted(id=data.tool_call_id, command=word(table(started.arguments), "command"), exit_code=exit_code),
     ]
 
 
@@ -312,11 +311,6 @@ def _is_denied(data: Data, *, restricted: bool) -> bool:
     if not isinstance(data.error, Problem):
         return False
     return data.error.code == "denied" or (restricted and bool(_NO_SUCH_TOOL.match(data.error.message)))
-
-
-def _command(started: Data) -> str:
-    given = started.arguments
-    return str(cast(dict[str, object], given).get("command", "")) if isinstance(given, dict) else ""
 
 
 def _server_changed(data: Data) -> list[Event]:

@@ -2,9 +2,8 @@
 
 import msgspec
 
-from inspan.contracts.driver import failure, kind_told
+from inspan.contracts.driver import failure, kind_of_status, kind_told
 from inspan.protocol.events import TurnFailed
-from inspan.protocol.outcome import FailureKind
 from inspan.protocol.wire import UNREADABLE
 
 from .frames import Data, Problem
@@ -22,26 +21,13 @@ FAILURES = (
     failure("network", r"native model http request|connection|timed out|error sending request|unexpected eof"),
     failure("environment", r"no such agent|enoent|eacces|no such file|permission denied|no prompt provided"),
 )
-_KINDS: dict[int, FailureKind] = {
-    401: "authentication",
-    402: "authentication",
-    403: "authentication",
-    404: "model_not_found",
-    413: "context_too_long",
-    429: "rate_limit",
-}
 
 
 def turn_failed(data: Data) -> TurnFailed:
     """The failure that an error of the session, or a call that was not answered, comes to."""
     message = data.message or _words(data)
-    return TurnFailed(failure=_kind(data.status_code or 0, message), message=message, status=data.status_code)
-
-
-def _kind(status: int, message: str) -> FailureKind:
-    if status >= 500:
-        return "overloaded"
-    return _KINDS.get(status) or kind_told(FAILURES, message) or "unknown"
+    kind = kind_of_status(data.status_code) or kind_told(FAILURES, message) or "unknown"
+    return TurnFailed(failure=kind, message=message, status=data.status_code)
 
 
 def _words(data: Data) -> str:

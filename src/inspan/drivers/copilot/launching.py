@@ -1,14 +1,13 @@
 """The command line, environment and files of one run of `copilot`, prompt by stdin."""
 
-from collections.abc import Mapping
-
 import msgspec
 
 from inspan.contracts.driver import Endpoint, Launch, Place, Wire
-from inspan.contracts.servers import veiled
+from inspan.contracts.granting import is_free
+from inspan.contracts.servers import expanded, veiled
 from inspan.protocol.task import McpServer, Task
 
-from .tools import is_free, permissions
+from .tools import permissions
 
 # The names of the ways, and the model that each is asked for where the task names none: it has no default of its own.
 MODELS = {"openai": "gpt-5.5", "anthropic": "claude-sonnet-5", "compatible": ""}
@@ -119,12 +118,8 @@ def _server(server: McpServer) -> dict[str, object]:
     """All of its tools, from the start: else it may keep them back until the model has searched for them."""
     whole = {"tools": ["*"], "deferTools": "never"}
     if server.url:
-        return {"type": "http", "url": server.url, "headers": _expanded(server.headers), **whole}
-    return {"type": "local", "command": server.command, "args": server.args, "env": _expanded(server.env), **whole}
-
-
-def _expanded(variables: Mapping[str, str]) -> dict[str, str]:
-    return {name: f"${{{variable}}}" for name, variable in variables.items()}
+        return {"type": "http", "url": server.url, "headers": expanded(server.headers), **whole}
+    return {"type": "local", "command": server.command, "args": server.args, "env": expanded(server.env), **whole}
 
 
 def _images(place: Place, files: dict[str, bytes]) -> list[str]:

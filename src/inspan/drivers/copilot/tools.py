@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from inspan.contracts.granting import is_free, of_server, parted
 from inspan.protocol.task import Task
 
 _SHELL = ("bash", "read_bash", "write_bash", "stop_bash", "list_bash")
@@ -52,13 +53,8 @@ def permissions(task: Task) -> list[str]:
     return ["--allow-all-paths", *_offered(granted, task), *_allowed(granted), *held, *_denied(task.disallowed_tools)]
 
 
-def is_free(task: Task) -> bool:
-    """Whether it may do everything."""
-    return task.mode == "exec" and task.allowed_tools is None
-
-
 def _asks_to_write(patterns: Iterable[str]) -> bool:
-    return any(_KINDS.get(_split(pattern)[0]) == "write" for pattern in patterns)
+    return any(_KINDS.get(parted(pattern)[0]) == "write" for pattern in patterns)
 
 
 def _offered(patterns: tuple[str, ...], task: Task) -> list[str]:
@@ -87,20 +83,20 @@ def _denied(patterns: Iterable[str]) -> list[str]:
 
 
 def _names(pattern: str) -> tuple[str, ...]:
-    name, _ = _split(pattern)
-    if server := _server(pattern):
+    name, _ = parted(pattern)
+    if server := of_server(pattern):
         return (f"{server[0]}-{server[1]}",) if server[1] else ()
     return _NAMES.get(name, (name,))
 
 
 def _withheld(pattern: str) -> tuple[str, ...]:
     """The tools that a pattern takes away whole; one with a rule in it takes away uses of a tool."""
-    return () if _split(pattern)[1] else _names(pattern)
+    return () if parted(pattern)[1] else _names(pattern)
 
 
 def _permission(pattern: str) -> str:
-    name, rule = _split(pattern)
-    if server := _server(pattern):
+    name, rule = parted(pattern)
+    if server := of_server(pattern):
         return f"{server[0]}({server[1]})" if server[1] else server[0]
     kind = _KINDS.get(name, "")
     return f"{kind}({_rule(rule)})" if kind and rule else kind
@@ -108,7 +104,7 @@ def _permission(pattern: str) -> str:
 
 def _denial(pattern: str, patterns: tuple[str, ...]) -> str:
     """The kind of permission to deny. Editing and writing need the same one: it is denied where neither is left."""
-    named = {_split(each)[0] for each in patterns}
+    named = {parted(each)[0] for each in patterns}
     half = pattern in ("Edit", "Write") and not {"Edit", "Write"} <= named
     return "" if half else _permission(pattern)
 
@@ -120,18 +116,5 @@ def _rule(rule: str) -> str:
 
 
 def _is_whole_server(pattern: str) -> bool:
-    server = _server(pattern)
+    server = of_server(pattern)
     return server is not None and not server[1]
-
-
-def _server(pattern: str) -> tuple[str, str] | None:
-    """Server and tool of `mcp__server__tool`; all tools of a server have no name."""
-    if not pattern.startswith("mcp__"):
-        return None
-    server, _, tool = pattern.removeprefix("mcp__").partition("__")
-    return server, "" if tool == "*" else tool
-
-
-def _split(pattern: str) -> tuple[str, str]:
-    name, _, rule = pattern.partition("(")
-    return name, rule.removesuffix(")")

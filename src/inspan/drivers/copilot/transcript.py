@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from inspan.dialects.saved import readable
 from inspan.protocol.events import Event, ToolStarted, TurnCompleted
 from inspan.protocol.usage import Usage
-from inspan.protocol.wire import UNREADABLE
 
 from .dialect import said, tool_ended
 from .frames import Data, Frame, decode_frame
@@ -22,11 +22,7 @@ class _Reader:
         self._in_turn = False
 
     def events(self, transcript: bytes) -> Iterator[Event]:
-        for line in transcript.split(b"\n"):
-            try:
-                frame = decode_frame(line)
-            except UNREADABLE:  # The last line of a run that was killed.
-                continue
+        for frame in readable(transcript, decode_frame):
             yield from self._read(frame)
         yield from self._close()
 

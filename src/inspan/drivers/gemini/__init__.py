@@ -76,6 +76,7 @@ _ACP = acp_channel(
     },
     differs={
         "tool_started.input": "Of a command without its description; of other tools nothing.",
+        "tool_completed.output": "A new file is told as one that was overwritten.",
         "turn_failed.message": "Without the words around it.",
     },
 )

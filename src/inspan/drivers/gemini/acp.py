@@ -1,6 +1,5 @@
 """Gemini CLI in the Agent Client Protocol: `gemini --acp` (0.61)."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,13 +14,7 @@ from inspan.protocol.wire import UNREADABLE
 
 from .dialect import FAILURES
 from .launching import launch as usual_launch
-from .records import Tokens
-
-# How the words for the model end when a command is over; zero is not told.
-_ENDED = re.compile(
-    r"(?:\nExit Code: (?P<code>\d+))?(?:\nSignal: (?P<signal>[^\n]+))?(?:\nBackground PIDs: [\d, ]+)?"
-    r"\nProcess Group PGID: \d+(?:\n</untrusted_context>)?\s*$"
-)
+from .records import ENDED, Tokens
 
 
 def launch(task: Task, place: Place) -> Launch:
@@ -56,7 +49,7 @@ def _beside(line: bytes) -> Beside | None:
         return None
     if not told.tool_id:
         return Beside(usage=told.tokens.usage)
-    ended = _ENDED.search(told.told)
+    ended = ENDED.search(told.told)
     if ended is None:
         return Beside(id=told.tool_id, output=told.told)
     code = None if ended["signal"] else int(ended["code"] or 0)

@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from inspan.contracts.dialect import NOTHING, Said
+from inspan.contracts.dialect import NOTHING, Said, unrecognized
 from inspan.contracts.driver import failure, kind_told
+from inspan.contracts.granting import is_free
+from inspan.dialects.values import Json, word
 from inspan.protocol.commands import Command
 from inspan.protocol.events import (
     ErrorReported,
@@ -18,19 +20,16 @@ from inspan.protocol.events import (
     ThreadStarted,
     ToolCompleted,
     ToolFailed,
-    ToolStarted,
     TurnCompleted,
     TurnFailed,
     TurnStarted,
-    Unrecognized,
 )
 from inspan.protocol.outcome import FailureKind
 from inspan.protocol.task import Task
 from inspan.protocol.usage import Told, Usage
 from inspan.protocol.wire import UNREADABLE
 
-from .policy import is_free
-from .records import SHELL, WRITERS, Json, Thought, Tokens, changed, executed, planned, reasoned, word
+from .records import SHELL, WRITERS, Thought, Tokens, changed, executed, reasoned, started
 
 # Bare numbers tell nothing: a process id or a date in a path looks like a status too.
 FAILURES = (
@@ -153,10 +152,10 @@ class GeminiDialect:
         try:
             decoded = _decode(frame)
         except UNREADABLE as error:
-            return Said([Unrecognized(raw=frame.decode(errors="replace"), note=str(error))])
+            return Said([unrecognized(frame, str(error))])
         handler = self._frames.get(decoded.type)
         if handler is None:
-            return Said([Unrecognized(raw=frame.decode(errors="replace"), note=f"frame {decoded.type!r}")])
+            return Said([unrecognized(frame, f"frame {decoded.type!r}")])
         return Said(handler(decoded))
 
     def overhear(self, line: bytes) -> Said:
@@ -190,8 +189,7 @@ class GeminiDialect:
         behind = self._settled()
         self._open[frame.tool_id] = (frame.tool_name, frame.parameters)
         self._close_text()
-        self._started.append(ToolStarted(id=frame.tool_id, name=frame.tool_name, input=frame.parameters))
-        self._started += planned(frame.tool_name, frame.parameters)
+        self._started += started(frame.tool_id, frame.tool_name, frame.parameters)
         return behind if self._tells_more else [*behind, *self._waiting()]
 
     def _tool_result(self, frame: _Frame) -> list[Event]:

@@ -7,11 +7,13 @@ from urllib.parse import quote
 import msgspec
 
 from inspan.contracts.driver import Endpoint, Launch, Place
-from inspan.contracts.servers import veiled
+from inspan.contracts.granting import is_free
+from inspan.contracts.servers import expanded, veiled
+from inspan.contracts.wording import prompt_of
 from inspan.errors import BadInput
 from inspan.protocol.task import McpServer, Task
 
-from .policy import is_free, rules
+from .policy import rules
 from .preload import SOURCE
 
 # What stands behind is cut off without a word (0.61).
@@ -114,9 +116,7 @@ def _folders(task: Task, place: Place, attached: Mapping[str, bytes]) -> list[st
 
 def _prompt(task: Task, attached: Mapping[str, bytes]) -> bytes:
     """The prompt, with the files that it names by `@`."""
-    # A slash would begin one of its own commands, which belong to a user's own run.
-    start = " " if task.prompt.startswith("/") and task.mode != "exec" else ""
-    prompt = "\n\n".join([start + task.prompt, *(f"@{path}" for path in attached)]).encode()
+    prompt = "\n\n".join([prompt_of(task), *(f"@{path}" for path in attached)]).encode()
     if len(prompt) > _LONGEST_PROMPT:
         raise BadInput(
             "prompt",
@@ -175,13 +175,9 @@ def _servers(task: Task, env: dict[str, str]) -> dict[str, dict[str, object]]:
 
 def _server(server: McpServer, literal: Callable[[str], str]) -> dict[str, object]:
     if server.url:
-        return {"httpUrl": literal(server.url), "headers": _expanded(server.headers)}
+        return {"httpUrl": literal(server.url), "headers": expanded(server.headers)}
     return {
         "command": literal(server.command),
         "args": [literal(word) for word in server.args],
-        "env": _expanded(server.env),
+        "env": expanded(server.env),
     }
-
-
-def _expanded(variables: Mapping[str, str]) -> dict[str, str]:
-    return {name: f"${{{variable}}}" for name, variable in variables.items()}

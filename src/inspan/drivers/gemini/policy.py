@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from inspan.contracts.granting import is_free, of_server, parted
 from inspan.errors import BadInput
 from inspan.protocol.task import Task
 
@@ -23,12 +24,6 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "Write": ("write_file",),
 }
 _READERS = ("Read", "Grep", "Glob", "Bash")
-_PATTERN = re.compile(r"(?P<name>[^()]+)\((?P<pattern>.*)\)", re.DOTALL)
-
-
-def is_free(task: Task) -> bool:
-    """Whether it may use everything; else only what the rules name."""
-    return task.mode == "exec" and task.allowed_tools is None
 
 
 def rules(task: Task) -> bytes:
@@ -59,24 +54,25 @@ def _rule(match: dict[str, object], *, decision: str, priority: int) -> str:
 
 def _matches(field: str, tool: str) -> list[dict[str, object]]:
     """What a pattern such as `Bash(git *)`, `mcp__server__tool` or `Read` is about."""
-    if tool.startswith("mcp__"):
-        server, _, name = tool.removeprefix("mcp__").partition("__")
-        return [{"mcpName": server, "toolName": name or "*"}]
-    if not (found := _PATTERN.fullmatch(tool)):
-        return [{"toolName": name} for name in _NAMES.get(tool, (tool,))]
-    if _NAMES.get(found["name"], (found["name"],)) != (_SHELL,):
+    if server := of_server(tool):
+        return [{"mcpName": server[0], "toolName": server[1] or "*"}]
+    name, pattern = parted(tool)
+    own = _NAMES.get(name, (name,))
+    if not pattern:
+        return [{"toolName": each} for each in own]
+    if own != (_SHELL,):
         raise BadInput(
             field,
             tool,
             "Gemini CLI holds only commands to a pattern, no other tool.",
-            next_step=f"Use {found['name']} without a pattern, or Bash(…).",
+            next_step=f"Use {name} without a pattern, or Bash(…).",
         )
-    return [_commands(found["pattern"])]
+    return [_commands(pattern)]
 
 
 def _commands(pattern: str) -> dict[str, object]:
     """`git *` is every command that begins so, `git status` that command alone; each part of a line must fit."""
-    if pattern in ("", "*"):
+    if pattern == "*":
         return {"toolName": _SHELL}
     start = re.sub(r"[: ]?\*$", "", pattern)
     if start != pattern and "*" not in start:

@@ -2,33 +2,30 @@
 
 import os.path
 import re
-from typing import Any, Literal
 
 import msgspec
 
+from inspan.dialects.plans import planned
+from inspan.dialects.values import Json
 from inspan.protocol.events import (
     CommandExecuted,
     Event,
     FileChanged,
-    PlanChanged,
-    PlanStep,
     ReasoningSaid,
     ToolCompleted,
     ToolFailed,
+    ToolStarted,
 )
 from inspan.protocol.usage import Usage
 
 SHELL = "run_shell_command"
 WRITERS = ("write_file", "replace")
 # How the words for the model end when a command is over; zero is not told.
-_ENDED = re.compile(
+ENDED = re.compile(
     r"(?:\nExit Code: (?P<code>\d+))?(?:\nSignal: (?P<signal>[^\n]+))?(?:\nBackground PIDs: [\d, ]+)?"
     r"\nProcess Group PGID: \d+(?:\n</untrusted_context>)?\s*$"
 )
 _SHOWN_CODE = re.compile(r"Command exited with code: (\d+)")
-Json = dict[str, Any]
-_State = Literal["pending", "active", "done"]
-_STATES: dict[str, _State] = {"in_progress": "active", "completed": "done"}
 
 
 class Thought(msgspec.Struct):
@@ -57,19 +54,6 @@ class Tokens(msgspec.Struct):
         )
 
 
-class _Todo(msgspec.Struct):
-    description: str = ""
-    status: str = ""
-
-    @property
-    def state(self) -> _State:
-        return _STATES.get(self.status, "pending")
-
-
-class _Todos(msgspec.Struct):
-    todos: list[_Todo]
-
-
 def reasoned(thoughts: list[Thought]) -> list[Event]:
     """What it has thought, part by part."""
     return [ReasoningSaid(text=text) for thought in thoughts if (text := _words(thought))]
@@ -80,7 +64,7 @@ def executed(id: str, command: str, *, told: str, shown: str) -> list[Event]:
 
     The program calls it a success whatever its exit code.
     """
-    ended, seen = _ENDED.search(told), _SHOWN_CODE.fullmatch(shown)
+    ended, seen = ENDED.search(told), _SHOWN_CODE.fullmatch(shown)
     code = int(seen[1]) if seen else None
     if ended:
         code = None if ended["signal"] else int(ended["code"] or 0)
@@ -93,21 +77,10 @@ def changed(id: str, path: str, *, created: bool) -> list[Event]:
     return [FileChanged(path=os.path.normpath(path), change="added" if created else "modified", id=id)] if path else []
 
 
-def planned(name: str, given: Json) -> list[Event]:
-    """The plan that it writes down with its own tool for it."""
-    if name != "write_todos":
-        return []
-    try:
-        todos = msgspec.convert(given, _Todos).todos
-    except msgspec.ValidationError:
-        return []
-    return [PlanChanged(steps=[PlanStep(text=todo.description, state=todo.state) for todo in todos])]
-
-
-def word(given: Json, key: str) -> str:
-    """A string among the parameters of a tool, which may be anything."""
-    value = given.get(key)
-    return value if isinstance(value, str) else ""
+def started(id: str, name: str, given: Json) -> list[Event]:
+    """The start of a call, and the plan that it writes down with its own tool for it."""
+    plan = planned(given.get("todos"), text="description") if name == "write_todos" else []
+    return [ToolStarted(id=id, name=name, input=given), *plan]
 
 
 def _words(thought: Thought) -> str:

@@ -9,11 +9,12 @@ from typing import Any
 
 import msgspec
 
-from inspan.protocol.events import Event, TextSaid, ToolCompleted, ToolFailed, ToolStarted, TurnCompleted
+from inspan.dialects.saved import readable
+from inspan.dialects.values import Json, word
+from inspan.protocol.events import Event, TextSaid, ToolCompleted, ToolFailed, TurnCompleted
 from inspan.protocol.usage import Usage
-from inspan.protocol.wire import UNREADABLE
 
-from .records import SHELL, WRITERS, Json, Thought, Tokens, changed, executed, planned, reasoned, word
+from .records import SHELL, WRITERS, Thought, Tokens, changed, executed, reasoned, started
 
 
 class _Piece(msgspec.Struct):
@@ -81,14 +82,8 @@ def read(transcript: bytes) -> Sequence[Event]:
 
 
 def _messages(transcript: bytes) -> dict[str, _Message]:
-    found: dict[str, _Message] = {}
-    for line in transcript.split(b"\n"):
-        try:
-            message = _decode(line)
-        except UNREADABLE:
-            continue  # The head of the file, a change of its head, or a line that was cut off.
-        found[message.id] = message
-    return found
+    """By their ids; the head of the file, and each change of it, are no messages."""
+    return {message.id: message for message in readable(transcript, _decode)}
 
 
 def _told(message: _Message) -> Iterator[Event]:
@@ -97,8 +92,7 @@ def _told(message: _Message) -> Iterator[Event]:
     if message.text:
         yield TextSaid(text=message.text)
     for call in message.tool_calls or ():
-        yield ToolStarted(id=call.id, name=call.name, input=call.args)
-        yield from planned(call.name, call.args)
+        yield from started(call.id, call.name, call.args)
     for call in message.tool_calls or ():
         yield from _ended(call)
 

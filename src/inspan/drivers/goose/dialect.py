@@ -3,11 +3,11 @@
 import os.path
 import re
 from collections.abc import Callable
-from typing import cast
 
 import msgspec
 
-from inspan.contracts.dialect import NOTHING, Said
+from inspan.contracts.dialect import NOTHING, Said, unrecognized
+from inspan.dialects.values import shown, table, word
 from inspan.protocol.commands import Command
 from inspan.protocol.events import (
     CommandExecuted,
@@ -100,14 +100,14 @@ class GooseDialect:
         try:
             decoded = _decode(frame)
         except UNREADABLE as error:
-            return Said([Unrecognized(raw=frame.decode(errors="replace"), note=str(error))])
+            return Said([unrecognized(frame, str(error))])
         self._raw = frame
         if decoded.type == "before":
             self._count_from(decoded)
             return NOTHING
         handler = self._frames.get(decoded.type)
         if handler is None:
-            return Said([Unrecognized(raw=frame.decode(errors="replace"), note=f"frame {decoded.type!r}")])
+            return Said([unrecognized(frame, f"frame {decoded.type!r}")])
         return Said([*self._begun(decoded), *handler(decoded)])
 
     def message(self, message: Message) -> list[Event]:
@@ -181,7 +181,7 @@ class GooseDialect:
     def _tool_ended(self, part: Part, message: Message) -> list[Event]:
         call, answered = self._calls.pop(part.id, Call()), part.tool_result or Answered()
         result = answered.value
-        output = _output(result) if result else answered.error
+        output = shown(result.content) if result else answered.error
         denied = self._is_denied(call, output, failed=result is None or result.is_error)
         events: list[Event] = self.flush()
         if result is None or result.is_error or denied:
@@ -198,7 +198,7 @@ class GooseDialect:
         return failed and call.name in _EDITORS and output.endswith(_READ_ONLY)
 
     def _changed(self, call_id: str, call: Call, output: str) -> list[Event]:
-        path = _argument(call, "path")
+        path = word(table(call.arguments), "path")
         if call.name not in _EDITORS or not path:
             return []
         change = "added" if output.startswith("Created ") else "modified"
@@ -239,18 +239,9 @@ def _called(requested: Requested) -> Call:
     return requested.value or Call(name=unknown[1] if unknown else "")
 
 
-def _output(result: Result) -> str:
-    return "\n".join(str(part.get("text") or f"[{part.get('type')}]") for part in result.content)
-
-
 def _executed(call_id: str, call: Call, result: Result | None) -> list[Event]:
     if call.name != "shell" or result is None or result.structured is None:
         return []
     code = result.structured.get("exit_code")
-    command = _argument(call, "command")
+    command = word(table(call.arguments), "command")
     return [CommandExecuted(id=call_id, command=command, exit_code=code if isinstance(code, int) else None)]
-
-
-def _argument(call: Call, name: str) -> str:
-    given: object = call.arguments
-    return str(cast(dict[str, object], given).get(name, "")) if isinstance(given, dict) else ""

@@ -5,15 +5,15 @@ from typing import Any
 
 import msgspec
 
+from inspan.contracts.budgeted import largest_answer
 from inspan.contracts.driver import Endpoint, Launch, Place
+from inspan.contracts.wording import LONGEST_ARGUMENT
 from inspan.protocol.task import McpServer, Task
 
 from .going_on import GO_ON, is_foreign, named
 from .providers import ROADS
 
-_LONGEST_ARGUMENT = 120_000
 _SERVER_START_S = 10
-_BUDGETED_ANSWER = 32_000
 _ELSEWHERE = 'cd "$0" && exec "$@"'
 
 
@@ -40,17 +40,12 @@ def _habits(task: Task, place: Place) -> dict[str, str]:
     }
     if task.effort:
         env["GOOSE_THINKING_EFFORT"] = task.effort
-    if _is_counted(task):
+    if limit := largest_answer(task):
         # It asks for room for up to 128,000 tokens of answer in every call, and a budget would set all of it aside.
-        env["GOOSE_MAX_TOKENS"] = str(task.limits.largest_answer or _BUDGETED_ANSWER)
+        env["GOOSE_MAX_TOKENS"] = str(limit)
     if place.config:
         env |= {"GOOSE_DISABLE_KEYRING": "true", "GOOSE_TELEMETRY_OFF": "true"}
     return env
-
-
-def _is_counted(task: Task) -> bool:
-    budgets = task.budgets.values()
-    return task.limits.largest_answer is not None or any(each.usd or each.tokens for each in budgets)
 
 
 def _road(task: Task, place: Place, *, env: dict[str, str]) -> list[str]:
@@ -105,7 +100,7 @@ def _instructions(task: Task, place: Place, *, env: dict[str, str], files: dict[
 
 
 def _is_too_long(task: Task) -> bool:
-    return len(task.append_system_prompt.encode()) > _LONGEST_ARGUMENT
+    return len(task.append_system_prompt.encode()) > LONGEST_ARGUMENT
 
 
 def _prompt(task: Task) -> str:

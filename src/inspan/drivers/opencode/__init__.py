@@ -85,6 +85,12 @@ def _speaker() -> "Speaker":
 _ACP = acp_channel(
     _speaker,
     _CAPABILITIES,
+    cannot={"transcript": "By this channel the input of a command has its folder in it (1.18.33)."},
+    differs={
+        "tool_started.input": "A command's has its folder in it.",
+        "turn_failed.message": "With two words before it.",
+        "turn_failed.status": "Not told.",
+    },
 )
 
 DRIVER = Driver(

@@ -10,12 +10,12 @@ from inspan.dialects.acp.opening import Opening, opening_of
 from inspan.dialects.acp.speaker import Beside, Habits, Speaker
 from inspan.protocol.events import McpServerFailed
 from inspan.protocol.task import Task
-from inspan.protocol.usage import Usage
 from inspan.protocol.wire import UNREADABLE
 
 from .dialect import FAILURES
 from .launching import launch as usual_launch
 from .launching import written
+from .parts import Part
 
 _SETTINGS = "OPENCODE_CONFIG_CONTENT"
 
@@ -53,28 +53,11 @@ def _usual(task: Task, place: Place) -> Launch:
     return usual_launch(msgspec.structs.replace(task, fork=False, options=()), plain)
 
 
-class _Cache(msgspec.Struct):
-    read: int = 0
-    write: int = 0
-
-
-class _Tokens(msgspec.Struct):
-    input: int = 0
-    output: int = 0
-    reasoning: int = 0
-    cache: _Cache = msgspec.field(default_factory=_Cache)
-
-
-class _Part(msgspec.Struct):
-    type: str = ""
-    tokens: _Tokens | None = None
-
-
 class _Told(msgspec.Struct):
     type: str
     name: str = ""
     message: str = ""
-    part: _Part | None = None
+    part: Part | None = None
 
 
 def _beside(line: bytes) -> Beside | None:
@@ -89,18 +72,7 @@ def _beside(line: bytes) -> Beside | None:
         return Beside(problem=told.message)
     if told.type == "inspan_server":
         return Beside(events=[McpServerFailed(name=told.name, message=told.message)])
-    tokens = told.part.tokens if told.part and told.part.type == "step-finish" else None
-    return Beside(usage=_usage(tokens) if tokens else None)
-
-
-def _usage(tokens: _Tokens) -> Usage:
-    return Usage(
-        input=tokens.input,
-        output=tokens.output + tokens.reasoning,
-        cache_read=tokens.cache.read,
-        cache_write=tokens.cache.write,
-        reasoning=tokens.reasoning,
-    )
+    return Beside(usage=told.part.tokens.usage if told.part and told.part.type == "step-finish" else None)
 
 
 SPEAKER = Speaker(launch=launch, opening=opening, habits=Habits(usage="call", beside=_beside, failures=FAILURES))

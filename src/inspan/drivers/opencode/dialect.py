@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from inspan.contracts.dialect import NOTHING, Said
-from inspan.contracts.driver import failure, kind_told
+from inspan.contracts.dialect import NOTHING, Said, unrecognized
+from inspan.contracts.driver import failure, kind_of_status, kind_told
 from inspan.protocol.commands import Command
 from inspan.protocol.events import (
     ErrorReported,
@@ -16,7 +16,6 @@ from inspan.protocol.events import (
     TurnCompleted,
     TurnFailed,
     TurnStarted,
-    Unrecognized,
 )
 from inspan.protocol.outcome import FailureKind
 from inspan.protocol.task import Task
@@ -40,14 +39,6 @@ FAILURES = (
         "environment", r"failed to change directory|enoent|eacces|erofs|no such file|ConfigInvalid|config.* invalid"
     ),
 )
-_STATUSES: dict[int, FailureKind] = {
-    401: "authentication",
-    402: "authentication",
-    403: "authentication",
-    404: "model_not_found",
-    413: "context_too_long",
-    429: "rate_limit",
-}
 _ERRORS: dict[str, FailureKind] = {
     "ContextOverflowError": "context_too_long",
     "ProviderAuthError": "authentication",
@@ -126,13 +117,13 @@ class OpenCodeDialect:
         try:
             decoded = _decode(frame)
         except UNREADABLE as error:
-            return Said([Unrecognized(raw=frame.decode(errors="replace"), note=str(error))])
+            return Said([unrecognized(frame, str(error))])
         begun = self._begun(decoded)
         handler = self._frames.get(decoded.type)
         events = handler(decoded) if handler else None
         if events is None:
             note = f"frame {decoded.type!r} {decoded.part.type if decoded.part else ''}".rstrip()
-            events = [Unrecognized(raw=frame.decode(errors="replace"), note=note)]
+            events = [unrecognized(frame, note)]
         return Said([*begun, *events])
 
     def _begun(self, frame: _Frame) -> list[Event]:
@@ -183,8 +174,8 @@ class OpenCodeDialect:
         error = frame.error or _Error()
         message = error.data.message or error.data.modelID or error.name
         status = error.data.statusCode
-        by_status = _STATUSES.get(status or 0) or ("overloaded" if status and status >= 500 else None)
-        kind = _ERRORS.get(error.name) or by_status or kind_told(FAILURES, f"{error.name} {message}")
+        named = _ERRORS.get(error.name) or kind_of_status(status)
+        kind = named or kind_told(FAILURES, f"{error.name} {message}")
         return self._fail(kind, message, status)
 
     def _fail(self, kind: FailureKind | None, message: str, status: int | None) -> list[Event]:

@@ -9,9 +9,10 @@ from urllib.parse import quote
 import msgspec
 
 from inspan.contracts.driver import Launch, Place
+from inspan.contracts.granting import is_free
 from inspan.protocol.task import McpServer, Task
 
-from .permissions import is_free, rules
+from .permissions import rules
 from .plugin import source
 
 _AGENT = "inspan"

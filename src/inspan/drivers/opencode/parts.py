@@ -2,17 +2,17 @@
 
 import re
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
+from inspan.dialects.plans import planned
+from inspan.dialects.values import table, word
 from inspan.protocol.events import (
     Change,
     CommandExecuted,
     Event,
     FileChanged,
-    PlanChanged,
-    PlanStep,
     ReasoningSaid,
     TextSaid,
     ToolCompleted,
@@ -24,7 +24,6 @@ from inspan.protocol.usage import Usage
 _DENIED = re.compile(r"The user (has specified a rule which prevents|rejected permission)")
 _UNAVAILABLE = "Model tried to call unavailable tool"
 _CHANGES: dict[str, Change] = {"add": "added", "update": "modified", "move": "modified", "delete": "deleted"}
-_STATES = {"completed": "done", "in_progress": "active"}
 
 
 class _Cache(msgspec.Struct, frozen=True):
@@ -37,6 +36,17 @@ class _Tokens(msgspec.Struct, frozen=True):
     output: int = 0
     reasoning: int = 0
     cache: _Cache = _Cache()
+
+    @property
+    def usage(self) -> Usage:
+        """The same in our words; its output leaves out the reasoning."""
+        return Usage(
+            input=self.input,
+            output=self.output + self.reasoning,
+            cache_read=self.cache.read,
+            cache_write=self.cache.write,
+            reasoning=self.reasoning,
+        )
 
 
 class _State(msgspec.Struct, frozen=True):
@@ -70,15 +80,8 @@ class Spent:
         self._cost_usd = 0.0
 
     def add(self, part: Part) -> None:
-        tokens = part.tokens
         self._cost_usd += part.cost
-        self._usage = (self._usage or Usage()) + Usage(
-            input=tokens.input,
-            output=tokens.output + tokens.reasoning,
-            cache_read=tokens.cache.read,
-            cache_write=tokens.cache.write,
-            reasoning=tokens.reasoning,
-        )
+        self._usage = (self._usage or Usage()) + part.tokens.usage
 
     def take(self) -> tuple[Usage | None, float | None]:
         """All of it, and then nothing; a model that its price list does not know costs nothing there."""
@@ -123,30 +126,25 @@ def _tool(part: Part, parent: str) -> list[Event]:
 
 def _asked(part: Part) -> str:
     """The tool that was asked for and is not there: its call is turned into one of a tool that only complains."""
-    return str(_inputs(part).get("tool", part.tool))
-
-
-def _inputs(part: Part) -> dict[str, Any]:
-    given = part.state.input
-    return cast(dict[str, Any], given) if isinstance(given, dict) else {}
+    return word(table(part.state.input), "tool") or part.tool
 
 
 def _executed(part: Part) -> list[Event]:
     code = part.state.metadata.get("exit")
-    command = str(_inputs(part).get("command", ""))
+    command = word(table(part.state.input), "command")
     return [CommandExecuted(id=part.callID, command=command, exit_code=code if isinstance(code, int) else None)]
 
 
 def _wrote(part: Part) -> list[Event]:
     change: Change = "modified" if part.state.metadata.get("exists") else "added"
-    path = part.state.metadata.get("filepath") or _inputs(part).get("filePath", "")
-    return [FileChanged(path=str(path), change=change, id=part.callID)]
+    path = word(part.state.metadata, "filepath") or word(table(part.state.input), "filePath")
+    return [FileChanged(path=path, change=change, id=part.callID)]
 
 
 def _edited(part: Part) -> list[Event]:
-    given = _inputs(part)
+    given = table(part.state.input)
     change: Change = "modified" if given.get("oldString") else "added"
-    return [FileChanged(path=str(given.get("filePath", "")), change=change, id=part.callID)]
+    return [FileChanged(path=word(given, "filePath"), change=change, id=part.callID)]
 
 
 class _Patched(msgspec.Struct):
@@ -158,15 +156,6 @@ class _Patch(msgspec.Struct):
     files: list[_Patched] = []
 
 
-class _Todo(msgspec.Struct):
-    content: str = ""
-    status: str = ""
-
-
-class _Todos(msgspec.Struct):
-    todos: list[_Todo] = []
-
-
 def _patched(part: Part) -> list[Event]:
     try:
         files = msgspec.convert(part.state.metadata, _Patch).files
@@ -175,18 +164,6 @@ def _patched(part: Part) -> list[Event]:
     return [
         FileChanged(path=each.filePath, change=_CHANGES.get(each.type, "modified"), id=part.callID) for each in files
     ]
-
-
-def _planned(part: Part) -> list[Event]:
-    try:
-        todos = msgspec.convert(part.state.input, _Todos).todos
-    except msgspec.ValidationError:
-        return []
-    return [PlanChanged(steps=[PlanStep(text=each.content, state=_state(each.status)) for each in todos])]
-
-
-def _state(status: str) -> Any:
-    return _STATES.get(status, "pending")
 
 
 _PARTS: dict[str, Callable[[Part, str], list[Event]]] = {
@@ -201,5 +178,5 @@ _MORE: dict[str, Callable[[Part], list[Event]]] = {
     "write": _wrote,
     "edit": _edited,
     "apply_patch": _patched,
-    "todowrite": _planned,
+    "todowrite": lambda part: planned(table(part.state.input).get("todos")),
 }

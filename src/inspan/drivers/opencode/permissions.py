@@ -2,6 +2,7 @@
 
 from typing import Any, cast
 
+from inspan.contracts.granting import is_free, of_server, parted
 from inspan.protocol.task import Task
 
 Rules = dict[str, Any]
@@ -29,22 +30,17 @@ _READING = ("read", "glob", "grep", "list", "bash", "lsp", "skill", "todowrite",
 _REDIRECTED = "*>*"
 
 
-def is_free(task: Task) -> bool:
-    """Whether it may do everything; else a project's settings and plugins are left out, for they could add to it."""
-    return task.mode == "exec" and task.allowed_tools is None
-
-
 def rules(task: Task) -> Rules:
     """The rules of a task for the agent that it is given; without any, its usual ones hold."""
     made: Rules = {} if is_free(task) else {"*": "deny", **_granted(task), **_outside(task)}
-    for name, pattern in map(_parted, task.disallowed_tools):
+    for name, pattern in map(_permission, task.disallowed_tools):
         _add(made, name, pattern, "deny")
     return made
 
 
 def _granted(task: Task) -> Rules:
     granted: Rules = dict.fromkeys(_READING, "allow") if task.mode == "review" else {}
-    patterns = [_parted(each) for each in task.allowed_tools or ()]
+    patterns = [_permission(each) for each in task.allowed_tools or ()]
     whole = {name for name, pattern in patterns if not pattern} | granted.keys()
     for name, pattern in patterns:
         if not pattern or name not in whole:
@@ -72,14 +68,12 @@ def _add(made: Rules, name: str, pattern: str, action: str) -> None:
     made[name] = {**{key: value for key, value in earlier.items() if key != pattern}, pattern: action}
 
 
-def _parted(tool: str) -> tuple[str, str]:
+def _permission(tool: str) -> tuple[str, str]:
     """A tool's permission and the pattern in it: `Bash(git *)` is about the commands that begin with `git`."""
-    name, _, pattern = tool.partition("(")
-    return _named(name), pattern.removesuffix(")").replace(":*", " *")
+    name, pattern = parted(tool)
+    return _named(name), pattern.replace(":*", " *")
 
 
 def _named(name: str) -> str:
-    if not name.startswith("mcp__"):
-        return _NAMES.get(name, name)
-    server, _, tool = name.removeprefix("mcp__").partition("__")
-    return f"{server}_{tool or '*'}"
+    server = of_server(name)
+    return f"{server[0]}_{server[1] or '*'}" if server else _NAMES.get(name, name)

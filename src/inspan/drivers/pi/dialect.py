@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from inspan.contracts.dialect import NOTHING, Said
+from inspan.contracts.dialect import NOTHING, Said, unrecognized
 from inspan.protocol.commands import Command
 from inspan.protocol.events import (
     ErrorReported,
@@ -16,7 +16,6 @@ from inspan.protocol.events import (
     ThreadStarted,
     ToolStarted,
     TurnStarted,
-    Unrecognized,
 )
 from inspan.protocol.task import Task
 from inspan.protocol.usage import Told
@@ -103,10 +102,10 @@ class PiDialect:
         try:
             decoded = _decode(frame)
         except UNREADABLE as error:
-            return Said([Unrecognized(raw=frame.decode(errors="replace"), note=str(error))])
+            return Said([unrecognized(frame, str(error))])
         handler = self._handlers.get(decoded.type)
         if handler is None:
-            return Said([Unrecognized(raw=frame.decode(errors="replace"), note=f"frame {decoded.type!r}")])
+            return Said([unrecognized(frame, f"frame {decoded.type!r}")])
         return Said(handler(decoded))
 
     def overhear(self, line: bytes) -> Said:

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from inspan.contracts.driver import failure, kind_told
+from inspan.contracts.driver import failure, kind_of_status, kind_told
+from inspan.dialects.values import table, word
 from inspan.protocol.events import (
     CommandExecuted,
     ErrorReported,
@@ -20,8 +21,8 @@ from inspan.protocol.events import (
     TurnFailed,
     Unrecognized,
 )
-from inspan.protocol.outcome import FailureKind
 from inspan.protocol.usage import Usage
+from inspan.protocol.wire import UNREADABLE
 
 # Bare numbers tell nothing: a process id or a date in a path looks like a status too.
 FAILURES = (
@@ -38,14 +39,6 @@ FAILURES = (
     failure("network", r"terminated|fetch failed|connection|socket|econn|enotfound|timed? ?out|network"),
     failure("environment", r"failed to load extension|does not go through the gateway|eacces|enoent|enospc"),
 )
-_KIND_OF_STATUS: dict[int, FailureKind] = {
-    401: "authentication",
-    402: "authentication",
-    403: "authentication",
-    404: "model_not_found",
-    413: "context_too_long",
-    429: "rate_limit",
-}
 # By provider, in 1.5.0: `401 {…}`, `401: {…}`, `OpenAI API error (401): {…}` and `{"error":{"code":401,…}}`.
 _STATUS = re.compile(r'^(?:[\w ]{0,40}error \()?(\d{3})\b|^\{"error":\{"code":(\d{3}),')
 _EXIT_CODE = re.compile(r"(?:^|\n)Command exited with code (\d+)$")
@@ -168,9 +161,9 @@ def tool_ended(call: Call, result: Result | Message, *, is_error: bool, cwd: str
     if call.name == "bash":
         code = _EXIT_CODE.search(output) if is_error else None
         exit_code = int(code[1]) if code else None if is_error else 0
-        events.append(CommandExecuted(id=call.id, command=_given(call, "command"), exit_code=exit_code))
+        events.append(CommandExecuted(id=call.id, command=word(table(call.input), "command"), exit_code=exit_code))
     elif call.name in ("write", "edit") and not is_error:
-        path = os.path.normpath(os.path.join(cwd, _given(call, "path")))
+        path = os.path.normpath(os.path.join(cwd, word(table(call.input), "path")))
         events.append(FileChanged(path=path, change="added" if _is_new(result.details) else "modified", id=call.id))
     return events
 
@@ -182,18 +175,12 @@ def turn_ended(last: Message | None, spent: Spent) -> TurnCompleted | TurnFailed
     words = last.error_message or f"the request was {last.stop_reason}"
     status = _status(words)
     return TurnFailed(
-        failure=_kind(words, status),
+        failure=kind_of_status(status) or kind_told(FAILURES, words) or "unknown",
         message=plain(words),
         status=status,
         usage=spent.usage,
         cost_usd=spent.cost_usd,
     )
-
-
-def _kind(words: str, status: int | None) -> FailureKind:
-    if status is not None and status >= 500:
-        return "overloaded"
-    return _KIND_OF_STATUS.get(status or 0) or kind_told(FAILURES, words) or "unknown"
 
 
 def _status(words: str) -> int | None:
@@ -212,9 +199,10 @@ class _Answer(msgspec.Struct):
 
 def plain(words: str) -> str:
     """The provider's sentence out of the JSON in a message of Pi's, where there is one."""
+    _, brace, rest = words.partition("{")
     try:
-        answer = msgspec.json.decode(words[words.index("{") :], type=_Answer)
-    except ValueError:
+        answer = msgspec.json.decode(brace + rest, type=_Answer)
+    except UNREADABLE:
         return words
     return (answer.error.message if answer.error else answer.message) or words
 
@@ -225,13 +213,8 @@ def _text(content: str | list[Block] | None) -> str:
     return content or ""
 
 
-def _given(call: Call, name: str) -> str:
-    given = call.input
-    return str(given.get(name, "")) if isinstance(given, dict) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]  JSON of the agent
-
-
 def _is_new(details: msgspec.Raw) -> bool:
     try:
         return msgspec.json.decode(details, type=Details).added
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return False

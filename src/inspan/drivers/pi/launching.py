@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from inspan.contracts.driver import Launch, Place, Wire
-from inspan.contracts.servers import veiled
+from inspan.contracts.granting import is_free, parted
+from inspan.contracts.servers import expanded, veiled
 from inspan.protocol.task import McpServer, Task
 
 from .extension import extension
@@ -54,16 +55,11 @@ def launch(task: Task, place: Place) -> Launch:
     return Launch(argv=tuple(argv), env=env, files=files, stdin=task.prompt.encode())
 
 
-def _is_free(task: Task) -> bool:
-    """Whether it may do everything; else nobody's extensions may add to what it may do."""
-    return task.mode == "exec" and task.allowed_tools is None
-
-
 def _mode(task: Task) -> list[str]:
     """The tools on offer: one that is not offered cannot be called either ("Tool write not found", 0.87 and 1.5)."""
     denied = [_own(tool) for tool in task.disallowed_tools if not _pattern(tool)]
     words = ["--exclude-tools", ",".join(denied)] if denied else []
-    if _is_free(task):
+    if is_free(task):
         return words
     words += ["--no-extensions", *(["--extension", "builtin:mcp"] if _servers(task) else [])]
     offered = [*(_READERS if task.mode == "review" else ()), *map(_own, task.allowed_tools or ())]
@@ -76,7 +72,7 @@ def _sources(task: Task, place: Place) -> list[str]:
     The workspace's skills are always there: without a terminal Pi leaves out all of a project that nobody has trusted,
     without a word. In the profile clean those below HOME are left out, which it reads wherever its own folder is.
     """
-    words = ["--no-approve"] if place.config or not _is_free(task) else []
+    words = ["--no-approve"] if place.config or not is_free(task) else []
     words += ["--no-skills"] if place.config else []
     return [*words, *(word for folder in SKILLS for word in ("--skill", f"{place.cwd}/{folder}"))]
 
@@ -127,7 +123,7 @@ def _extension(task: Task, place: Place, servers: Mapping[str, McpServer]) -> by
 
 def _servers(task: Task) -> dict[str, McpServer]:
     """In `exec` all servers of tools, else those of which a tool is allowed."""
-    allowed = None if _is_free(task) else [*map(_own, task.allowed_tools or ())]
+    allowed = None if is_free(task) else [*map(_own, task.allowed_tools or ())]
     return {
         name: server
         for name, server in task.mcp_servers.items()
@@ -137,17 +133,13 @@ def _servers(task: Task) -> dict[str, McpServer]:
 
 def _server(server: McpServer) -> dict[str, object]:
     if server.url:
-        return {"url": server.url, "headers": _expanded(server.headers)}
-    return {"command": server.command, "args": server.args, "env": _expanded(server.env)}
-
-
-def _expanded(variables: Mapping[str, str]) -> dict[str, str]:
-    return {name: f"${{{variable}}}" for name, variable in variables.items()}
+        return {"url": server.url, "headers": expanded(server.headers)}
+    return {"command": server.command, "args": server.args, "env": expanded(server.env)}
 
 
 def _own(tool: str) -> str:
     """Pi's name for a tool: `Bash(git *)` is about `bash`; a server's name alone stands for all of its tools."""
-    name = tool.partition("(")[0]
+    name, _ = parted(tool)
     if not name.startswith("mcp__"):
         return _TOOLS.get(name, name)
     plain = "".join(letter if letter.isalnum() or letter in "_*" else "_" for letter in name)
@@ -155,8 +147,8 @@ def _own(tool: str) -> str:
 
 
 def _pattern(tool: str) -> str:
-    """What a tool is allowed or denied for: `git *` of `Bash(git *)`."""
-    return tool.partition("(")[2].removesuffix(")")
+    """What a tool is allowed or denied for."""
+    return parted(tool)[1]
 
 
 def _patterns(tools: Iterable[str]) -> dict[str, list[str]]:

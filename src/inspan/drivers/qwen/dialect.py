@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from inspan.contracts.dialect import NOTHING, Said
+from inspan.contracts.dialect import NOTHING, Said, unrecognized
+from inspan.dialects.values import shown
 from inspan.protocol.commands import Command
 from inspan.protocol.events import (
     ErrorReported,
@@ -76,12 +77,12 @@ class QwenDialect:
         try:
             decoded = _decode(frame)
         except UNREADABLE as error:
-            return Said([Unrecognized(raw=frame.decode(errors="replace"), note=str(error))])
+            return Said([unrecognized(frame, str(error))])
         handler = self._frames.get(decoded.type)
         events = handler(decoded) if handler else None
         if events is None:
             note = f"frame {decoded.type!r} {decoded.subtype}".strip()
-            return Said([Unrecognized(raw=frame.decode(errors="replace"), note=note)])
+            return Said([unrecognized(frame, note)])
         return Said(events)
 
     def _system(self, frame: Frame) -> list[Event] | None:
@@ -105,7 +106,7 @@ class QwenDialect:
         parent = frame.parent_tool_use_id or ""
         content = frame.message.content
         blocks = [Block(type="text", text=content)] if isinstance(content, str) else content
-        return [*self._released(), *(event for block in blocks for event in self._block(block, parent))]
+        return [event for block in blocks for event in (*self._released(), *self._block(block, parent))]
 
     def _block(self, block: Block, parent: str) -> list[Event]:
         if block.type == "text":
@@ -125,12 +126,14 @@ class QwenDialect:
 
     def _user(self, frame: Frame) -> list[Event]:
         content = frame.message.content
-        results = [block for block in content if isinstance(block, Block) and block.type == "tool_result"]
+        blocks = [] if isinstance(content, str) else content
+        results = [block for block in blocks if block.type == "tool_result"]
         return [*self._released(), *(event for block in results for event in self._tool_ended(block))]
 
     def _tool_ended(self, block: Block) -> list[Event]:
         name, given = self._calls.pop(block.tool_use_id, ("", None))
-        return ended(block.tool_use_id, name, given, output=_text(block), is_error=block.is_error)
+        output = block.content if isinstance(block.content, str) else shown(block.content)
+        return ended(block.tool_use_id, name, given, output=output, is_error=block.is_error)
 
     def _stream_event(self, frame: Frame) -> list[Event]:
         """Each block of text is numbered by itself: its own index is 0 for all of them."""
@@ -155,9 +158,3 @@ class QwenDialect:
         if self._resumes and self._told == Usage():
             return self._spent
         return total.usage - self._told
-
-
-def _text(block: Block) -> str:
-    if isinstance(block.content, str):
-        return block.content
-    return "\n".join(str(part.get("text") or f"[{part.get('type')}]") for part in block.content)

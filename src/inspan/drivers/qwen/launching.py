@@ -5,8 +5,11 @@ from typing import Any
 
 import msgspec
 
+from inspan.contracts.budgeted import largest_answer
 from inspan.contracts.driver import Launch, Place
-from inspan.contracts.servers import Veiled, veiled
+from inspan.contracts.granting import is_free
+from inspan.contracts.servers import Veiled, expanded, veiled
+from inspan.contracts.wording import LONGEST_ARGUMENT, prompt_of
 from inspan.errors import Unsupported
 from inspan.protocol.task import McpServer, Task
 
@@ -14,8 +17,6 @@ from .providers import PROTOCOLS, WAYS, Protocol
 from .tools import READERS, SHELL, all_but, own_name, own_pattern
 
 _SERVER_START_MS = 10_000
-_LONGEST_ARGUMENT = 120_000
-_BUDGETED_ANSWER = 32_000
 _SETTINGS_VERSION = 4
 # Its shell is offered only where a rule allows something of it; what else it may run is its own list of readers.
 _SHELL_ON_OFFER = f"{SHELL}(true)"
@@ -33,7 +34,7 @@ def launch(task: Task, place: Place) -> Launch:
     argv = [place.program, "--output-format", "stream-json", *_permissions(task)]
     argv += [*_session(task, place), *_choices(task, place)]
     argv += [f"--add-dir={folder}" for folder in (*task.extra_dirs, *([place.scratch] if images else []))]
-    if task.mcp_servers and not _is_free(task):
+    if task.mcp_servers and not is_free(task):
         path = f"{place.scratch}/mcp.json"
         files[path] = msgspec.json.encode({"mcpServers": _held_servers(hidden.servers)})
         argv.append(f"--mcp-config={path}")
@@ -43,15 +44,10 @@ def launch(task: Task, place: Place) -> Launch:
     return Launch(argv=(*argv, *task.options), env=env, files=files, stdin=_prompt(task, list(images)).encode())
 
 
-def _is_free(task: Task) -> bool:
-    """Whether it may do everything; else nobody's settings may add to what it may do."""
-    return task.mode == "exec" and task.allowed_tools is None
-
-
 def _permissions(task: Task) -> list[str]:
     """What each mode may do. `--safe-mode` leaves out everybody's rules, hooks and servers but those given here."""
     denied = [own_pattern(tool) for tool in task.disallowed_tools]
-    if _is_free(task):
+    if is_free(task):
         return ["--approval-mode=yolo", *(f"--exclude-tools={tool}" for tool in denied)]
     extra = [own_pattern(tool) for tool in task.allowed_tools or ()]
     allowed = [_SHELL_ON_OFFER, *extra] if task.mode == "review" else extra
@@ -93,15 +89,13 @@ def _model(task: Task, place: Place) -> str:
 
 def _appends_in_words(task: Task) -> bool:
     """Its option has no file."""
-    return len(task.append_system_prompt.encode()) > _LONGEST_ARGUMENT
+    return len(task.append_system_prompt.encode()) > LONGEST_ARGUMENT
 
 
 def _prompt(task: Task, images: list[str]) -> str:
     """The prompt, with what it has no other way for."""
-    # A slash would begin one of its own commands, which belong to a user's own run.
-    prompt = f" {task.prompt}" if task.prompt.startswith("/") and task.mode != "exec" else task.prompt
     named = [f"@{path.replace(' ', chr(92) + ' ')}" for path in images]
-    parts = [task.append_system_prompt if _appends_in_words(task) else "", prompt, *named]
+    parts = [task.append_system_prompt if _appends_in_words(task) else "", prompt_of(task), *named]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -114,7 +108,7 @@ def _settings(task: Task, place: Place, hidden: Veiled) -> dict[str, Any]:
         "$version": _SETTINGS_VERSION,
         "general": {"enableAutoUpdate": False},
         # In a folder that is not trusted it reads nothing of the project's, but starts no servers of tools either.
-        "security": {"folderTrust": {"enabled": not _is_free(task) and not task.mcp_servers}},
+        "security": {"folderTrust": {"enabled": not is_free(task) and not task.mcp_servers}},
         "model": {"generationConfig": generation, **({"reasoningEffort": task.effort} if task.effort else {})},
         **_providers(task, place),
     }
@@ -124,7 +118,7 @@ def _settings(task: Task, place: Place, hidden: Veiled) -> dict[str, Any]:
         settings["memory"] = dict.fromkeys(
             ("enableManagedAutoMemory", "enableManagedAutoDream", "enableAutoSkill"), False
         )
-    if task.mcp_servers and _is_free(task):
+    if task.mcp_servers and is_free(task):
         settings["mcpServers"] = {name: _server(server) for name, server in hidden.servers.items()}
     return settings
 
@@ -152,14 +146,10 @@ def _provider(task: Task, place: Place, *, url: str, key: str) -> dict[str, Any]
 def _server(server: McpServer) -> dict[str, Any]:
     """A server as its settings have it, with variables in place of secrets: the program puts the values in."""
     if server.url:
-        found: dict[str, Any] = {"httpUrl": server.url, "headers": _expanded(server.headers)}
+        found: dict[str, Any] = {"httpUrl": server.url, "headers": expanded(server.headers)}
     else:
-        found = {"command": server.command, "args": server.args, "env": _expanded(server.env)}
+        found = {"command": server.command, "args": server.args, "env": expanded(server.env)}
     return {**found, "discoveryTimeoutMs": _SERVER_START_MS}
-
-
-def _expanded(variables: Mapping[str, str]) -> dict[str, str]:
-    return {name: f"${{{variable}}}" for name, variable in variables.items()}
 
 
 def _held_servers(servers: Mapping[str, McpServer]) -> dict[str, Any]:
@@ -198,17 +188,12 @@ def _environment(task: Task, place: Place) -> dict[str, str]:
     }
     if task.system_prompt:
         env["QWEN_SYSTEM_MD"] = f"{place.scratch}/system-prompt.md"
-    if not _is_free(task):
+    if not is_free(task):
         env["QWEN_CODE_TRUSTED_FOLDERS_PATH"] = f"{place.scratch}/trusted-folders.json"
         env["GIT_OPTIONAL_LOCKS"] = "0"  # Else `git status`, which only reads, writes a fresh index.
         # A project's `.env`, which it reads where servers of tools are to start, may name a proxy.
         env |= dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1")
-    if _is_counted(task):
+    if limit := largest_answer(task):
         # It asks again with room for 64,000 tokens where an answer does not fit, and a budget would set those aside.
-        env["QWEN_CODE_MAX_OUTPUT_TOKENS"] = str(task.limits.largest_answer or _BUDGETED_ANSWER)
+        env["QWEN_CODE_MAX_OUTPUT_TOKENS"] = str(limit)
     return env
-
-
-def _is_counted(task: Task) -> bool:
-    budgets = task.budgets.values()
-    return task.limits.largest_answer is not None or any(each.usd or each.tokens for each in budgets)

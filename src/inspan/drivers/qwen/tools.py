@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any
 
+from inspan.contracts.granting import parted
+from inspan.dialects.plans import planned
+from inspan.dialects.values import Json, table, word
 from inspan.protocol.events import (
     CommandExecuted,
     Event,
     FileChanged,
-    PlanChanged,
-    PlanStep,
     ToolCompleted,
     ToolFailed,
     ToolStarted,
@@ -60,7 +61,7 @@ _DENIED = re.compile(
 
 def own_name(pattern: str) -> str:
     """The tool that a pattern is about, by its own name: `Bash(git *)` is about its shell."""
-    name = pattern.partition("(")[0]
+    name, _ = parted(pattern)
     return _NAMES.get(name, name)
 
 
@@ -80,7 +81,8 @@ def all_but(offered: Iterable[str]) -> list[str]:
 
 def started(call: str, name: str, given: Any, *, parent: str = "") -> list[Event]:
     """What the start of a call tells."""
-    return [ToolStarted(id=call, name=name, input=given, parent=parent), *_planned(name, given)]
+    plan = planned(table(given).get("todos")) if name == "todo_write" else []
+    return [ToolStarted(id=call, name=name, input=given, parent=parent), *plan]
 
 
 def ended(call: str, name: str, given: Any, *, output: str, is_error: bool) -> list[Event]:
@@ -89,38 +91,18 @@ def ended(call: str, name: str, given: Any, *, output: str, is_error: bool) -> l
     if is_error:
         end = ToolFailed(id=call, name=name, output=output, denied=bool(_DENIED.match(output)))
     if name == SHELL:
-        return [end, *_executed(call, _fields(given), output, is_error=is_error)]
+        return [end, *_executed(call, table(given), output, is_error=is_error)]
     if name in _EDITORS and not is_error:
-        path = str(_fields(given).get(_EDITORS[name], ""))
+        path = word(table(given), _EDITORS[name])
         return [end, FileChanged(path=path, change="added" if _CREATED.match(output) else "modified", id=call)]
     return [end]
 
 
-def _executed(call: str, given: dict[str, Any], output: str, *, is_error: bool) -> list[Event]:
+def _executed(call: str, given: Json, output: str, *, is_error: bool) -> list[Event]:
     """A command that ran to its end: what it printed is told alone where it printed something and went well."""
     found = _ENDED.findall(output) if output.startswith("Command: ") else []
     if given.get("is_background") or (is_error and not found):
         return []
     code, signal = found[-1] if found else ("0", "")
-    return [
-        CommandExecuted(
-            id=call, command=str(given.get("command", "")), exit_code=128 + int(signal) if signal else int(code)
-        )
-    ]
-
-
-def _planned(name: str, given: Any) -> list[Event]:
-    todos = _fields(given).get("todos") if name == "todo_write" else None
-    if not isinstance(todos, list):
-        return []
-    return [PlanChanged(steps=[_step(_fields(todo)) for todo in cast(list[Any], todos)])]
-
-
-def _step(todo: dict[str, Any]) -> PlanStep:
-    status = todo.get("status")
-    state = "done" if status == "completed" else "active" if status == "in_progress" else "pending"
-    return PlanStep(text=str(todo.get("content", "")), state=state)
-
-
-def _fields(given: Any) -> dict[str, Any]:
-    return cast(dict[str, Any], given) if isinstance(given, dict) else {}
+    exit_code = 128 + int(signal) if signal else int(code)
+    return [CommandExecuted(id=call, command=word(given, "command"), exit_code=exit_code)]

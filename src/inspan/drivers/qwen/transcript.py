@@ -1,11 +1,12 @@
 """Reads a saved session back: one line for everything said, done and counted."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from inspan.contracts.driver import Transcript
+from inspan.dialects.saved import readable
 from inspan.protocol.events import Event, ReasoningSaid, TextSaid, TurnCompleted, TurnStarted
 from inspan.protocol.usage import Told, Usage
 from inspan.protocol.wire import UNREADABLE
@@ -71,7 +72,7 @@ def read(saved: bytes) -> Sequence[Event]:
     events: list[Event] = []
     calls: dict[str, Any] = {}
     used: Usage | None = None
-    for line in _lines(saved):
+    for line in readable(saved, _decode):
         if line.type == "user" and line.provenance == "real_user":
             events += [*([TurnCompleted(usage=used)] if used else []), TurnStarted()]
             used = Usage()
@@ -82,19 +83,10 @@ def read(saved: bytes) -> Sequence[Event]:
 
 def told_in(saved: bytes) -> Told | None:
     """What a session has used so far, if all of it is there: a resumed one counts on from the sum of its calls."""
-    lines = list(_lines(saved))
+    lines = list(readable(saved, _decode))
     if not lines or lines[0].parent_uuid is not None:
         return None
     return Told(usage=sum(map(_counted, lines), Usage()))
-
-
-def _lines(saved: bytes) -> Iterator[_Line]:
-    """Every line that can be read; the last one may be torn, and the first of a tail."""
-    for line in saved.split(b"\n"):
-        try:
-            yield _decode(line)
-        except UNREADABLE:
-            continue
 
 
 def _counted(line: _Line) -> Usage:

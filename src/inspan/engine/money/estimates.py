@@ -5,10 +5,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from inspan.contracts.budgeted import LARGEST_ANSWER
 from inspan.gateway.upstream import Request
 from inspan.protocol.usage import Usage
-
-LARGEST_ANSWER = 32_000
 
 _TOKENS_PER_BYTE = 1 / 3
 _MARGIN = 1.15

@@ -79,6 +79,10 @@ def _times_no_stall(raw: _Raw) -> bool:
     return "stall_s" in raw and "stall" not in raw
 
 
+def _needs_no_tool(raw: _Raw) -> bool:
+    return raw.get("optional") is True and not any(key in raw for key in ("run", "write", "edit"))
+
+
 def _answers_nothing(raw: _Raw) -> bool:
     return not any(raw.get(key) for key in (*_ANSWERS, "fail", "stall", "cut", "garbage"))
 
@@ -95,6 +99,12 @@ _RULES = (
         _times_no_stall,
         "has no stall to time.",
         'Add stall = "before-headers" or stall = "mid-stream".',
+    ),
+    _Rule(
+        "optional",
+        _needs_no_tool,
+        "needs no tool that an agent may lack.",
+        "Leave it out: only run, write and edit look for a tool.",
     ),
     _Rule(
         "say",

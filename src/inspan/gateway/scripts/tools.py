@@ -90,12 +90,16 @@ def _by_name(step: Use, offer: Offer) -> ToolUse:
 
 
 def _of_server(step: Use, offer: Offer) -> ToolUse | None:
-    """A server's tool by whatever name the agent gives it: the two names in it stand in this order."""
+    """A server's tool by whatever name the agent gives it: the two names in it stand in this order.
+
+    The shortest such name: another server's, or another tool's, may hold these and more.
+    """
     words = re.compile(rf".*{_plain(step.server)}.*_{_plain(step.tool)}")
-    for (name, kind), tool in offer.tools.items():
-        if kind == "function" and words.fullmatch(_plain(f"{tool.namespace}_{name}")):
-            return _function(tool, step.input)
-    return None
+    names = {
+        _plain(f"{tool.namespace}_{name}"): tool for (name, kind), tool in offer.tools.items() if kind == "function"
+    }
+    found = min((name for name in names if words.fullmatch(name)), key=len, default="")
+    return _function(names[found], step.input) if found else None
 
 
 def _plain(name: str) -> str:

@@ -1,0 +1,202 @@
+"""The matrix as it is run: cells in order, one fault at a time, and what is left of them; as a page and as data."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from inspan.engine.program import Program
+from inspan.engine.registry import driver, drivers
+from inspan.errors import AgentMissing, BadInput
+from inspan.testing.matrix import ground as grounds
+from inspan.testing.matrix.cell import Cell, Unmet
+from inspan.testing.matrix.ground import Ground
+from inspan.testing.matrix.page import as_data, as_page
+from inspan.testing.matrix.running import Column, columns, run, try_cell
+from inspan.testing.matrix.scenario import Scenario, scenarios
+from tests.engine.puppet import PRELUDE, Fake
+from tests.house import processes_of
+
+# What the matrix promises; it may ask for more.
+_PROMISED = """
+answer reasoning shell write edit failing_command resume fork system_prompt append_system_prompt model extra_tools
+review complete schema max_turns status_401 status_429 status_500 status_529 cut stall garbage long_output unicode
+timeout cancel kill secret usage transcript
+"""
+_NAMES = [each.name for each in scenarios()]
+
+
+def _passes(ground: Ground) -> None:
+    pass
+
+
+def _fails(ground: Ground) -> None:
+    (ground.work / "left.txt").write_text("left")
+    os.mkfifo(ground.work / "pipe")
+    raise Unmet("texts: [], and ['hello'] was wanted")
+
+
+def _breaks(ground: Ground) -> None:
+    raise ZeroDivisionError("a slip")
+
+
+def _scenario(name: str, check: Any = _passes) -> Scenario:
+    return Scenario(name=name, title=f"{name} | the title", check=check)
+
+
+def _column(agent: str = "scripted", *, version: str = "1.0.0", channel: str = "", **fields: Any) -> Column:
+    found = msgspec.structs.replace(driver("scripted"), name=agent.partition("@")[0], **fields)
+    program = Program(path="/nowhere", version=version, source="test")
+    return Column(agent=agent, channel=channel, driver=found, program=program)
+
+
+def _cell(agent: str, scenario: str, result: Any = "pass", **fields: Any) -> Cell:
+    plain = Cell(agent=agent, channel="stream", version="1.0.0", scenario=scenario, result=result)
+    return msgspec.structs.replace(plain, **fields)
+
+
+def _run(wanted: list[Column], scenes: list[Scenario], *, keep: str = "") -> tuple[list[Cell], list[Cell]]:
+    """The cells in their order, and as they were told of; how long each took is left out."""
+    told: list[Cell] = []
+    cells = run(wanted, scenes, jobs=3, keep=keep, tell=told.append)
+    timeless = [msgspec.structs.replace(cell, seconds=0.0) for cell in cells]
+    return timeless, told
+
+
+def test_every_scenario_is_there_in_its_order() -> None:
+    assert set(_PROMISED.split()) - set(_NAMES) == set()
+    assert [each.name for each in scenarios(("cut", "answer"))] == ["answer", "cut"]
+    assert len({each.title for each in scenarios()}) == len(_NAMES)
+    with pytest.raises(BadInput, match="scenario 'answr': no such scenario") as caught:
+        scenarios(("answer", "answr"))
+    assert "Known scenarios: answer, reasoning" in caught.value.next_step
+
+
+@pytest.mark.parametrize("agent", [each.name for each in drivers()])
+def test_what_an_agent_cannot_is_said_of_scenarios_that_there_are(agent: str) -> None:
+    found = driver(agent)
+    told = [found.cannot, *(channel.cannot or {} for channel in found.channels)]
+    assert [name for each in told for name in each if name not in _NAMES] == []
+    assert [name for each in told for name, reason in each.items() if len(reason) < 20] == []
+
+
+def test_cells_come_in_the_order_of_agents_and_scenarios() -> None:
+    scenes = [_scenario("one"), _scenario("two")]
+    cells, told = _run([_column("b"), _column("a")], scenes)
+    assert cells == [_cell("b", "one"), _cell("b", "two"), _cell("a", "one"), _cell("a", "two")]
+    assert {(cell.agent, cell.scenario) for cell in told} == {(cell.agent, cell.scenario) for cell in cells}
+
+
+def test_a_fault_is_told_and_the_others_go_on(tmp_path: Path) -> None:
+    scenes = [_scenario("good"), _scenario("bad", _fails), _scenario("broken", _breaks), _scenario("never")]
+    cells, _ = _run([_column(cannot={"never": "It has no such thing."})], scenes, keep=str(tmp_path))
+    assert cells == [
+        _cell("scripted", "good"),
+        _cell("scripted", "bad", "fail", reason="texts: [], and ['hello'] was wanted"),
+        _cell("scripted", "broken", "fail", reason="the scenario broke: ZeroDivisionError('a slip')"),
+        _cell("scripted", "never", "cannot", reason="It has no such thing."),
+    ]
+    assert sorted(os.listdir(tmp_path)) == ["scripted-bad", "scripted-broken"]
+    assert (tmp_path / "scripted-bad" / "work" / "left.txt").read_text() == "left"
+
+
+def test_one_agent_in_two_versions_and_by_two_channels_has_a_column_each() -> None:
+    wanted = [_column("a"), _column("a@2.0.0", version="2.0.0"), _column("a", channel="stream")]
+    scenes = [_scenario("one", _passes)]
+    cells, _ = _run(wanted, scenes)
+    assert [(cell.agent, cell.version) for cell in cells] == [("a", "1.0.0"), ("a", "2.0.0"), ("a", "1.0.0")]
+    page = as_page([cells[0], msgspec.structs.replace(cells[1], result="fail", reason="why")], scenes)
+    assert "| scenario | a 1.0.0 | a 2.0.0 |" in page
+    assert "| one | the title | ✔ | ✘ |" in page
+    assert "| **pass / fail / cannot** | 1 / 0 / 0 | 0 / 1 / 0 |" in page
+    assert "| a 2.0.0 | one | the title | ✘ why |" in page
+
+
+def test_the_page_has_a_mark_for_each_cell_and_a_reason_for_all_that_is_no_pass() -> None:
+    scenes = [Scenario(name=name, title=f"The {name}", check=_passes) for name in ("one", "two")]
+    cells = [
+        _cell("a", "one"),
+        _cell("a", "two", "fail", reason="first\nline | second"),
+        _cell("b", "one", "cannot", reason="It cannot.", channel="acp"),
+    ]
+    assert as_page(cells, scenes).split("\n\n", 2)[2] == (
+        "| scenario | a 1.0.0 | b 1.0.0 (acp) |\n|---|---|---|\n"
+        "| The one | ✔ | – |\n| The two | ✘ |  |\n| **pass / fail / cannot** | 1 / 1 / 0 | 0 / 0 / 1 |\n\n"
+        "## What is not a pass\n\n| agent | scenario | why |\n|---|---|---|\n"
+        "| a 1.0.0 | The two | ✘ first line \\| second |\n| b 1.0.0 (acp) | The one | – It cannot. |\n"
+    )
+    assert as_page(cells[:1], scenes).endswith("\n\nEvery cell is a pass.\n")
+
+
+def test_the_data_has_a_line_for_each_cell() -> None:
+    cells = [_cell("a", "one"), _cell("a", "two", "fail", reason='say "why"')]
+    value = json.loads(as_data(cells))
+    assert value == {"cells": [msgspec.to_builtins(cell) for cell in cells]}
+    assert value["cells"][0].keys() >= {"agent", "version", "scenario", "result", "reason", "seconds"}
+    assert as_data(cells).count(b"\n") == len(cells) + 2
+    assert json.loads(as_data([])) == {"cells": []}
+
+
+def test_the_columns_are_those_named_once_each_or_all_of_other_makers(
+    tmp_path: Path, binaries: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for name, path in binaries.items():
+        monkeypatch.setenv(name, path)
+    assert [column.title for column in columns(["codex", "claude", "codex"])] == ["codex", "claude"]
+    with pytest.raises(BadInput, match="has no such channel"):
+        columns(["codex"], channel="telepathy")
+    assert columns([], channel="telepathy") == []
+
+
+def test_a_program_that_the_user_names_and_that_is_not_there_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setenv("INSPAN_CODEX_BIN", str(tmp_path / "nowhere"))
+    with pytest.raises(AgentMissing, match="INSPAN_CODEX_BIN names"):
+        columns(["codex"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def _codex(path: str) -> Column:
+    program = Program(path=path, version="0.163.0", source="test")
+    return Column(agent="codex", channel="", driver=driver("codex"), program=program)
+
+
+@pytest.mark.parametrize(
+    ("acts", "reason"),
+    [
+        ("begin(); say('hello there'); finish()", "ended as ('failed', 'script')"),
+        ("begin(); print('a banner'); put(type='new.kind'); finish()", "lines that nobody knows: "),
+        ("sys.exit(3)", "ended as ('failed', "),
+    ],
+)
+def test_an_agent_that_misbehaves_makes_a_real_cell_fail(tmp_path: Path, fake: Fake, acts: str, reason: str) -> None:
+    """The first says the right words without asking the model."""
+    (tmp_path / "cells").mkdir()
+    cell = try_cell(tmp_path / "cells", _codex(fake("codex", PRELUDE + acts)), scenarios(("answer",))[0])
+    assert (cell.result, cell.reason[: len(reason)]) == ("fail", reason)
+    assert os.listdir(tmp_path / "cells") == ["cache"]
+
+
+def test_a_cell_that_takes_too_long_fails_and_nothing_of_it_lives_on(
+    tmp_path: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grounds, "_LONGEST_S", 4.0)
+    (tmp_path / "cells").mkdir()
+    path = fake("codex", PRELUDE + "begin(); time.sleep(86400)")
+    cell = try_cell(tmp_path / "cells", _codex(path), scenarios(("answer",))[0], keep=str(tmp_path / "kept"))
+    assert (cell.result, cell.reason) == ("fail", "inspan run took more than 4 s")
+    (kept,) = (tmp_path / "kept").glob("codex-answer/state/inspan/projects/*/*/runs/*")
+    assert processes_of(kept.name) == []
+
+
+def test_a_refused_run_is_a_failed_cell(tmp_path: Path) -> None:
+    cell = try_cell(tmp_path, _codex("/nonexistent/codex"), scenarios(("answer",))[0])
+    assert cell.result == "fail"
+    assert cell.reason.startswith("the run was refused: ")
