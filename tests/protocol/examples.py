@@ -54,6 +54,7 @@ STARTED = RunStarted(
     sandbox="none",
     containment="bwrap",
     model_from="script:/x.toml",
+    warnings=["never tried"],
     inspan="0.1.0",
 )
 ENDED = RunEnded(
