@@ -1,6 +1,6 @@
 """Values of servers go by variables: every one under a name of its own, and nothing else is changed."""
 
-from inspan.contracts.servers import Veiled, veiled
+from inspan.contracts.servers import Veiled, expanded, veiled
 from inspan.protocol.task import McpServer
 
 
@@ -23,3 +23,7 @@ def test_every_value_gets_a_variable_of_its_own() -> None:
 def test_servers_without_values_are_left_as_they_are() -> None:
     servers = {"one": McpServer(command="run"), "web": McpServer(url="https://x")}
     assert veiled(servers) == Veiled(servers=servers, variables={})
+
+
+def test_a_variable_is_written_as_programs_expand_it() -> None:
+    assert expanded({"TOKEN": "INSPAN_MCP_0"}) == {"TOKEN": "${INSPAN_MCP_0}"}

@@ -238,6 +238,8 @@ def test_words_that_look_like_an_error_are_text_when_the_turn_goes_on() -> None:
     kept = [TextSaid(text="It printed "), TextSaid(text="[API Error: 401 no]")]
     assert heard(said(words), result) == [*kept, TurnCompleted(usage=Usage(input=1))]
     assert heard(said(words), said("And on.")) == [*kept, TextSaid(text="And on.")]
+    blocks = [{"type": "text", "text": words}] * 2
+    assert heard({"type": "assistant", "message": {"content": blocks}}, result)[:-1] == [*kept, *kept]
 
 
 def test_turns_that_are_used_up_end_without_a_result() -> None:

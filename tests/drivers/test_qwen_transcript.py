@@ -58,4 +58,5 @@ def test_a_session_without_a_line_gives_nothing() -> None:
 
 def test_the_driver_knows_where_it_lies() -> None:
     assert DRIVER.transcript is not None
-    assert (DRIVER.transcript.read, DRIVER.transcripts) == (read, "projects/*/chats/{session_id}.jsonl")
+    assert DRIVER.transcripts == "projects/*/chats/{session_id}.jsonl"
+    assert DRIVER.transcript.read(saved("work")) == read(saved("work"))

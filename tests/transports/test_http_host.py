@@ -172,6 +172,22 @@ def test_what_is_no_address_is_told(address: str) -> None:
     assert called(address) == ([{"http": {"unreachable": told}}], 1)
 
 
+def test_a_host_that_can_have_no_name_is_told() -> None:
+    told = "http://a..b:1: no host can have this name"
+    assert called("http://a..b:1") == ([{"http": {"unreachable": told}}], 1)
+
+
+def test_a_long_event_takes_no_longer_for_being_cut_into_many_pieces() -> None:
+    """Joined anew for each of its pieces, these 8 MB take half a minute."""
+    line = b"data: " + b"7" * 40 + b"\n"
+    body = b"".join(chunk(line * 9) for _ in range(20_000)) + chunk(b"\n") + chunk(b"")
+    answer = head(content_type="text/event-stream", transfer_encoding="chunked") + body
+    with Provider(then(says(answer), closes)) as provider:
+        process = started(asked({"path": "/x", "address": provider.url}))
+        out, _ = process.communicate(timeout=WAIT_S)
+    assert [len(each) for each in out.split(b"\n")[1:-2]] == [20_000 * 9 * 41 - 1]
+
+
 def test_the_time_of_an_answer_is_told_to_who_asks_for_it() -> None:
     with Provider(says(whole(b"{}"))) as provider:
         (first, *_), _ = called(provider.url, clock="yes")

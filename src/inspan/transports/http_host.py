@@ -61,6 +61,7 @@ class Answer:
     def __init__(self, plug: socket.socket) -> None:
         self._plug = plug
         self._rest = b""
+        self._at = 0
 
     def head(self) -> "tuple[int, dict[str, str]]":
         """The status and the headers, names in lower case; what only announces an answer is passed over."""
@@ -83,8 +84,8 @@ class Answer:
         elif headers.get("content-length", "").isdigit():
             yield from self._exactly(int(headers["content-length"]))
         else:
-            while self._rest or self._more():
-                yield self._take(len(self._rest))
+            while self._held or self._more():
+                yield self._take(self._held)
 
     def _chunks(self) -> "Iterator[bytes]":
         while size := self._size():
@@ -101,28 +102,34 @@ class Answer:
 
     def _exactly(self, length: int) -> "Iterator[bytes]":
         while length:
-            if not self._rest and not self._more():
+            if not self._held and not self._more():
                 raise Broken("the connection was closed in the middle of the answer")
             piece = self._take(length)
             length -= len(piece)
             yield piece
 
     def _line(self) -> bytes:
-        while b"\n" not in self._rest:
-            if len(self._rest) > _READ_BYTES:
+        while (end := self._rest.find(b"\n", self._at)) < 0:
+            if self._held > _READ_BYTES:
                 raise Broken("a line of the answer's head does not end")
             if not self._more():
                 raise Broken("the connection was closed before the answer was whole")
-        line, _, self._rest = self._rest.partition(b"\n")
+        line, self._at = self._rest[self._at : end], end + 1
         return line.rstrip(b"\r")
 
     def _take(self, most: int) -> bytes:
-        taken, self._rest = self._rest[:most], self._rest[most:]
+        taken = self._rest[self._at : self._at + most]
+        self._at += len(taken)
         return taken
+
+    @property
+    def _held(self) -> int:
+        """How much has been received and not yet taken."""
+        return len(self._rest) - self._at
 
     def _more(self) -> bool:
         data = self._plug.recv(_READ_BYTES)
-        self._rest += data
+        self._rest, self._at = self._rest[self._at :] + data, 0
         return bool(data)
 
 
@@ -130,7 +137,10 @@ def _send(asked: "dict[str, str]", body: bytes) -> Answer:
     scheme, host, port, path = _parts(asked["address"])
     proxy = _proxy(scheme, host)
     near = _parts(proxy) if proxy else (scheme, host, port, "")
-    plug = socket.create_connection((near[1], near[2]), timeout=_CONNECT_S)
+    try:
+        plug = socket.create_connection((near[1], near[2]), timeout=_CONNECT_S)
+    except UnicodeError:
+        raise Broken("no host can have this name") from None
     plug.settimeout(None)
     plug.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     plug.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -178,7 +188,7 @@ def _parts(url: str) -> "tuple[str, str, int, str]":
     scheme, mark, rest = url.strip().partition("://")
     authority, _, path = rest.partition("/")
     host, _, port = authority.rpartition("@")[2].rpartition(":")
-    if not port.isdigit():
+    if not (port.isascii() and port.isdigit()):
         host, port = authority.rpartition("@")[2], ""
     if not mark or scheme.lower() not in _PORTS or not host:
         raise Broken("this is no address of a provider")
@@ -243,21 +253,26 @@ def _pass_on(answer: Answer, headers: "dict[str, str]") -> None:
 
 def _pass_events(pieces: "Iterator[bytes]") -> None:
     """The data of each event as a line; breaks inside of it are between values of JSON."""
-    rest, data = b"", list[bytes]()
+    rest, data, length = bytearray(), list[bytes](), 0
     for piece in pieces:
-        *lines, rest = (rest + piece).split(b"\n")
-        _refuse_endless(len(rest) + sum(map(len, data)))
+        rest += piece
+        _refuse_endless(len(rest) + length)
+        if b"\n" not in piece:
+            continue
+        *lines, tail = bytes(rest).split(b"\n")
+        rest = bytearray(tail)
         told: list[bytes] = []
         for line in lines:
             line = line.rstrip(b"\r")
             if line.startswith(b"data:"):
                 data.append(line[5:].removeprefix(b" "))
+                length += len(data[-1])
             elif not line and data:
                 told.append(b" ".join(data) + b"\n")
-                data = []
+                data, length = [], 0
         _write(b"".join(told))
     if rest.startswith(b"data:"):
-        data.append(rest[5:].strip())
+        data.append(bytes(rest[5:].strip()))
     if data:
         _write(b" ".join(data) + b"\n")
 

@@ -9,8 +9,9 @@ import msgspec
 
 from inspan.cli.exit_codes import FAILED
 from inspan.cli.output import print_json, styled, wants_colour
+from inspan.errors import BadInput
 from inspan.testing.matrix.cell import Cell
-from inspan.testing.matrix.page import as_data, as_page
+from inspan.testing.matrix.page import as_data, as_page, merged
 from inspan.testing.matrix.running import JOBS, columns, run
 from inspan.testing.matrix.scenario import scenarios
 
@@ -22,7 +23,7 @@ _MARKS = {"pass": ("✔", "green"), "fail": ("✘", "red"), "cannot": ("–", "y
 @click.option("-s", "--scenario", multiple=True, metavar="NAME", help="Which scenario; repeatable. [default: all]")
 @click.option("--channel", default="", metavar="NAME", help="The way into the agent. [default: its usual one]")
 @click.option("--jobs", type=click.IntRange(1, 64), default=JOBS, show_default=True, help="Cells at a time.")
-@click.option("--write", type=click.Path(), default="", metavar="FOLDER", help="Write matrix.md and matrix.json there.")
+@click.option("--write", type=click.Path(), default="", metavar="FOLDER", help="Put them into its matrix.json.")
 @click.option("--keep", type=click.Path(), default="", metavar="FOLDER", help="Keep what failed cells left behind.")
 @click.option("--list", "listing", is_flag=True, help="Only name the scenarios.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
@@ -48,16 +49,36 @@ def command(
     began = time.monotonic()
     cells = run(columns(agent, channel=channel), wanted, jobs=jobs, keep=keep, tell=_silent if as_json else _tell)
     if write:
-        os.makedirs(write, exist_ok=True)
-        with open(os.path.join(write, "matrix.json"), "wb") as file:
-            file.write(as_data(cells))
-        with open(os.path.join(write, "matrix.md"), "w", encoding="utf-8") as file:
-            file.write(as_page(cells, wanted))
+        _write(write, cells)
     if as_json:
         print_json(cells=[msgspec.to_builtins(cell) for cell in cells])
     else:
         _sum_up(cells, time.monotonic() - began)
     return FAILED if any(cell.result == "fail" for cell in cells) else 0
+
+
+def _write(folder: str, cells: list[Cell]) -> None:
+    """Puts these cells among those that were written before."""
+    data, page = os.path.join(folder, "matrix.json"), os.path.join(folder, "matrix.md")
+    try:
+        os.makedirs(folder, exist_ok=True)
+        before = _read(data)
+        whole = merged(before, cells, scenarios())
+        for path, content in ((data, as_data(whole)), (page, as_page(whole, scenarios()).encode())):
+            with open(f"{path}.draft", "wb") as file:
+                file.write(content)
+            os.replace(f"{path}.draft", path)
+    except OSError as error:
+        problem = f"it cannot be written: {error.strerror or error}."
+        raise BadInput("write", folder, problem, next_step="Name a folder that you may write to.") from error
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
 
 
 def _tell(cell: Cell) -> None:

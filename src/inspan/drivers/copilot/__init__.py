@@ -1,17 +1,18 @@
 """GitHub Copilot CLI: `copilot --output-format json`, read as it speaks in 1.0.102."""
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Transcript, Way
 from inspan.dialects.acp.channel import acp_channel
+from inspan.protocol.events import Event
 
 from .dialect import CopilotDialect
 from .failures import FAILURES
 from .launching import launch
-from .transcript import read
 
 if TYPE_CHECKING:
     from inspan.dialects.acp.speaker import Speaker
@@ -51,6 +52,12 @@ _CAPABILITIES = Capabilities(
         "mcp": "A server that does not start is told, and the run goes on without it.",
     },
 )
+
+
+def _read(session: bytes) -> Sequence[Event]:
+    from .transcript import read  # Start-up time: runs do not need it.
+
+    return read(session)
 
 
 def _speaker() -> "Speaker":
@@ -123,7 +130,7 @@ DRIVER = Driver(
     variables=("COPILOT_",),
     failures=FAILURES,
     transcripts="session-state/{session_id}/events.jsonl",
-    transcript=Transcript(read=read),
+    transcript=Transcript(read=_read),
     # A name or the beginning of an id would find another session.
     session_ids=re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
     login_hint="copilot login, or set COPILOT_PROVIDER_API_KEY",

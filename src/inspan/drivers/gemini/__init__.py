@@ -1,16 +1,17 @@
 """Gemini CLI: `gemini --output-format stream-json`, read as it speaks since 0.52."""
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Transcript
 from inspan.dialects.acp.channel import acp_channel
+from inspan.protocol.events import Event
 
 from .dialect import FAILURES, GeminiDialect
 from .launching import ATTACHMENTS, EFFORTS, launch
-from .transcript import read
 
 if TYPE_CHECKING:
     from inspan.dialects.acp.speaker import Speaker
@@ -50,6 +51,12 @@ _CAPABILITIES = Capabilities(
 _NO_LOAD = (
     "On session/load it begins the session's record anew before it looks for the session, and then finds none (0.61)."
 )
+
+
+def _read(session: bytes) -> Sequence[Event]:
+    from .transcript import read  # Start-up time: runs do not need it.
+
+    return read(session)
 
 
 def _speaker() -> "Speaker":
@@ -117,7 +124,7 @@ DRIVER = Driver(
     failures=FAILURES,
     session_ids=re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
     transcripts="tmp/*/chats/session-*-{session_id:.8}.jsonl",
-    transcript=Transcript(read=read),
+    transcript=Transcript(read=_read),
     login_hint="run `gemini` once and sign in, or set GEMINI_API_KEY",
     provider="google",
     base_url="https://generativelanguage.googleapis.com",

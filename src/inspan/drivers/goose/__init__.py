@@ -1,18 +1,20 @@
 """Goose: `goose run --output-format stream-json`, as it is in 1.52."""
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from inspan.contracts.driver import Capabilities, Channel, Driver, Install
+from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Transcript
 from inspan.dialects.acp.channel import acp_channel
+from inspan.protocol.events import Event
 
 from .dialect import GooseDialect, recordable
 from .failures import FAILURES
+from .going_on import exported
 from .launching import launch
 from .providers import WAYS
-from .transcript import TRANSCRIPT
 
 if TYPE_CHECKING:
     from inspan.dialects.acp.speaker import Speaker
@@ -48,6 +50,12 @@ _CAPABILITIES = Capabilities(
         "follows_gateway": _RETRIES,
     },
 )
+
+
+def _read(session: bytes) -> Sequence[Event]:
+    from .transcript import read  # Start-up time: runs do not need it.
+
+    return read(session)
 
 
 def _speaker() -> "Speaker":
@@ -128,7 +136,7 @@ DRIVER = Driver(
     # A provider of the user's own by the name of a known one is asked in its place, wherever a variable points.
     settings=tuple((f"~/.config/goose/custom_providers/{way.name}.json", "base_url") for way in WAYS),
     refusal_status=403,
-    transcript=TRANSCRIPT,
+    transcript=Transcript(read=_read, command=exported),
     recordable=recordable,
     models={**_MODELS, **{f"anthropic/{alias}": f"anthropic/{model}" for alias, model in _MODELS.items()}},
     trial_model="claude-opus-5",

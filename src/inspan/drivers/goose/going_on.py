@@ -40,6 +40,11 @@ def is_foreign(session_id: str) -> bool:
     return bool(_OWN_ID.fullmatch(session_id))
 
 
+def exported(session_id: str) -> tuple[str, ...]:
+    """The words that make the program print a session."""
+    return ("session", "export", "--format", "json", *named(session_id))
+
+
 def named(session_id: str) -> tuple[str, ...]:
     """The option that means this session, by Goose's own id or by the name that it was given."""
     return (f"--session-id={session_id}",) if is_foreign(session_id) else (f"--name={session_id}",)

@@ -4,14 +4,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from inspan.contracts.driver import Transcript
 from inspan.protocol.events import Event, TurnCompleted, TurnStarted
 from inspan.protocol.task import Task
 from inspan.protocol.usage import Told, Usage
 
 from .dialect import GooseDialect
 from .frames import Message, Saved, total, usage_of
-from .going_on import named
 
 _decode = msgspec.json.Decoder(Saved).decode
 
@@ -65,8 +63,3 @@ def _turn(messages: Sequence[Message], dialect: GooseDialect) -> tuple[list[Even
         Usage(),
     )
     return [*events, *dialect.flush()], usage
-
-
-TRANSCRIPT = Transcript(
-    read=read, command=lambda session_id: ("session", "export", "--format", "json", *named(session_id))
-)

@@ -1,14 +1,15 @@
 """OpenCode: `opencode run --format json` with a plugin of inspan's, read as it speaks since 1.18."""
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Transcript, Way
 from inspan.dialects.acp.channel import acp_channel
+from inspan.protocol.events import Event
 
 from .dialect import FAILURES, OpenCodeDialect
 from .launching import launch
-from .transcript import command, read
 
 if TYPE_CHECKING:
     from inspan.dialects.acp.speaker import Speaker
@@ -76,6 +77,12 @@ _CAPABILITIES = Capabilities(
 )
 
 
+def _read(session: bytes) -> Sequence[Event]:
+    from .transcript import read  # Start-up time: runs do not need it.
+
+    return read(session)
+
+
 def _speaker() -> "Speaker":
     from .acp import SPEAKER  # Start-up time: few runs take this channel.
 
@@ -119,7 +126,7 @@ DRIVER = Driver(
     variables=("OPENCODE_",),
     failures=FAILURES,
     session_ids=re.compile(r"ses_[0-9A-Za-z]+"),
-    transcript=Transcript(read=read, command=command),
+    transcript=Transcript(read=_read, command=lambda session_id: ("export", session_id)),
     login_hint="run `opencode auth login`, or set ANTHROPIC_API_KEY",
     settings=(("~/.config/opencode/opencode.json", "provider"), ("~/.config/opencode/config.json", "provider")),
     models={

@@ -25,11 +25,6 @@ class _Session(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Session).decode
 
 
-def command(session_id: str) -> tuple[str, ...]:
-    """The words that make the program print a session."""
-    return ("export", session_id)
-
-
 def read(printed: bytes) -> Sequence[Event]:
     """Every event of a session; a turn ends where the user speaks again."""
     events: list[Event] = []

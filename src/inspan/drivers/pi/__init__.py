@@ -1,13 +1,14 @@
 """Pi: `pi --print --mode json`, read as it speaks since 0.87."""
 
 import re
+from collections.abc import Sequence
 
 from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Transcript, Way
+from inspan.protocol.events import Event
 
 from .dialect import PiDialect
 from .frames import FAILURES
 from .launching import SKILLS, launch
-from .transcript import read
 
 # Providers whose wire the gateway speaks, as they stand in its catalog of 1.5.0.
 _WAYS = (
@@ -71,6 +72,13 @@ _WAYS = (
 _FIRST = _WAYS[0]
 _HOME = "~/.pi/agent"
 
+
+def _read(session: bytes) -> Sequence[Event]:
+    from .transcript import read  # Start-up time: runs do not need it.
+
+    return read(session)
+
+
 DRIVER = Driver(
     name="pi",
     title="Pi",
@@ -109,7 +117,7 @@ DRIVER = Driver(
     ),
     session_ids=re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"),
     transcripts="sessions/*/*_{session_id}.jsonl",
-    transcript=Transcript(read=read),
+    transcript=Transcript(read=_read),
     instructions="AGENTS.md",
     skills=SKILLS,
     trial_model="openai/gpt-5.2",

@@ -1,18 +1,20 @@
 """Qwen Code: `qwen --output-format stream-json`, as it speaks since 0.21."""
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from inspan.contracts.driver import Capabilities, Channel, Driver, Install
+from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Transcript
 from inspan.dialects.acp.channel import acp_channel
+from inspan.protocol.events import Event
+from inspan.protocol.usage import Told
 
 from .dialect import QwenDialect
 from .failures import FAILURES
 from .launching import launch
 from .providers import WAYS
-from .transcript import TRANSCRIPT, told_in
 
 if TYPE_CHECKING:
     from inspan.dialects.acp.speaker import Speaker
@@ -46,6 +48,18 @@ _CAPABILITIES = Capabilities(
         "administrator's settings file gives way to the one of the run.",
     },
 )
+
+
+def _read(session: bytes) -> Sequence[Event]:
+    from .transcript import read  # Start-up time: runs do not need it.
+
+    return read(session)
+
+
+def _told_in(session: bytes) -> Told | None:
+    from .transcript import told_in  # Start-up time: only runs that go on need it.
+
+    return told_in(session)
 
 
 def _speaker() -> "Speaker":
@@ -113,8 +127,8 @@ DRIVER = Driver(
     ),
     session_ids=re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
     transcripts="projects/*/chats/{session_id}.jsonl",
-    told_in=told_in,
-    transcript=TRANSCRIPT,
+    told_in=_told_in,
+    transcript=Transcript(read=_read),
     instructions="AGENTS.md",
     skills=(".qwen/skills",),
     asks_again=True,

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from inspan.contracts.driver import Transcript
 from inspan.dialects.saved import readable
 from inspan.protocol.events import Event, ReasoningSaid, TextSaid, TurnCompleted, TurnStarted
 from inspan.protocol.usage import Told, Usage
@@ -124,6 +123,3 @@ def _shown(line: _Line, answer: _Call) -> str:
         shown = ""
     text = shown if isinstance(shown, str) else shown.text
     return text or str(answer.response.get("output") or answer.response.get("error") or "")
-
-
-TRANSCRIPT = Transcript(read=read)

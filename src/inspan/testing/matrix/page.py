@@ -23,6 +23,23 @@ def as_data(cells: Sequence[Cell]) -> bytes:
     return b'{"cells": [\n' + lines + b"\n]}\n"
 
 
+def merged(written: bytes, cells: Sequence[Cell], scenarios: Sequence[Scenario]) -> list[Cell]:
+    """What was written before with these cells in it: of the same agent, channel and scenario the new one counts.
+
+    Whatever cannot be read, or is about a scenario that is no more, is left out.
+    """
+    try:
+        before = msgspec.json.decode(written, type=dict[str, list[Cell]]).get("cells", [])
+    except msgspec.MsgspecError:
+        before = []
+    order = [scenario.name for scenario in scenarios]
+    found = {(cell.agent, cell.channel, cell.scenario): cell for cell in (*before, *cells) if cell.scenario in order}
+    return sorted(
+        found.values(),
+        key=lambda cell: (_by(cell.channel), cell.agent, order.index(cell.scenario)),
+    )
+
+
 def as_page(cells: Sequence[Cell], scenarios: Sequence[Scenario]) -> str:
     """A table of scenarios and agents, the counts of each agent, and a reason for all that is no pass."""
     agents = list(dict.fromkeys((cell.agent, cell.channel, cell.version) for cell in cells))
