@@ -20,6 +20,7 @@ CODES = {
     "AgentUnusable": ("agent_unusable", False),
     "AgentMissing": ("agent_missing", False),
     "AgentTooOld": ("agent_too_old", False),
+    "AgentUntested": ("agent_untested", False),
     "NotAnAgent": ("not_an_agent", False),
     "CredentialsMissing": ("credentials_missing", False),
     "KeyUnusable": ("key_unusable", False),

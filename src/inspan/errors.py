@@ -9,6 +9,7 @@
     ├── AgentUnusable         the agent's program cannot do the work
     │   ├── AgentMissing
     │   ├── AgentTooOld
+    │   ├── AgentUntested
     │   └── NotAnAgent
     ├── CredentialsMissing    neither a key nor a login
     │   └── KeyUnusable       a place where the key should be does not give it
