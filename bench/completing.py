@@ -22,7 +22,8 @@ def measure(*, quick: bool = False) -> list[Row]:
     calls, rounds = (3, 1) if quick else (20, 3)
     with place() as here, _model(here) as port:
         url = f"http://127.0.0.1:{port}"
-        programs = {each.name: carried(each.install.program) for each in drivers() if each.install.program}
+        wheels = [each for each in drivers() if each.install.program and each.install.source == "wheel"]
+        programs = {each.name: carried(each.install.program) for each in wheels}
         here.env |= {f"INSPAN_{name.upper()}_BIN": path for name, path in programs.items()}
         here.env |= {
             "ANTHROPIC_BASE_URL": url,

@@ -31,9 +31,8 @@ def measure(*, quick: bool = False) -> list[Row]:
 
 def _replay_and_script(here: Place, agent: str, rounds: int) -> tuple[float, float]:
     """Median seconds of a replayed and of a scripted run."""
-    here.env |= {
-        f"INSPAN_{each.name.upper()}_BIN": carried(each.install.program) for each in drivers() if each.install.program
-    }
+    wheels = [each for each in drivers() if each.install.program and each.install.source == "wheel"]
+    here.env |= {each.program_variable: carried(each.install.program) for each in wheels}
     here.env["BENCH_KEY"] = _KEY
     scenario, cassette = here.path("agent", "scenario.toml"), here.path("agent", "cassette")
     with open(scenario, "w", encoding="utf-8") as file:

@@ -1,6 +1,7 @@
 """`python -m bench.run [names…]`: every topic of this folder in turn, a table on stdout, `results.json` beside it.
 
-A topic is a module here with `measure(*, quick) -> rows`; the names are those of topics.
+A topic is a module here with `measure(*, quick) -> rows`; the names are those of topics. Without names, all are meant
+but for those that are measured only by name.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from bench.stage.rows import Row
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _RESULTS = os.path.join(_FOLDER, "results.json")
 _NO_TOPICS = frozenset({"__init__", "run"})
+_ONLY_BY_NAME = frozenset({"matrix"})  # It takes many minutes.
 _VERSIONS = ("inspan", "claude-agent-sdk", "anyio", "msgspec", "ahocorasick_rs", "hyperscan", "click")
 _HEADS = ("figure", "ours", "peer", "ratio", "bar", "", "unit", "note")
 
@@ -40,21 +42,22 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.run", description="Measures what inspan costs.")
-    parser.add_argument("names", nargs="*", help=f"only these topics: {', '.join(_topics([]))}")
+    parser.add_argument("names", nargs="*", help=f"only these topics: {', '.join(_known())}")
     parser.add_argument("--quick", action="store_true", help="a smoke run: few rounds, and no results.json")
     return parser.parse_args()
 
 
 def _topics(names: list[str]) -> list[str]:
-    known = sorted(
-        entry.removesuffix(".py")
-        for entry in os.listdir(_FOLDER)
-        if entry.endswith(".py") and entry.removesuffix(".py") not in _NO_TOPICS
-    )
+    known = _known()
     unknown = [name for name in names if name not in known]
     if unknown:
         sys.exit(f"no such topic: {', '.join(unknown)}; there are {', '.join(known)}")
-    return names or known
+    return names or [name for name in known if name not in _ONLY_BY_NAME]
+
+
+def _known() -> list[str]:
+    found = {entry.removesuffix(".py") for entry in os.listdir(_FOLDER) if entry.endswith(".py")}
+    return sorted(found - _NO_TOPICS)
 
 
 def _table(rows: list[Row]) -> str:

@@ -1,20 +1,13 @@
 """How long a user waits: for the help page, and for an agent's first event, from a shell and inside a program."""
 
-import os
-import select
-import subprocess
 import sys
-import time
-from collections.abc import Mapping, Sequence
 from statistics import median
 
 from bench.stage.agents import write_agent
 from bench.stage.frames import write_stream
 from bench.stage.place import Place, inspan, place
-from bench.stage.processes import cost, costs, least_cpu_s, side
+from bench.stage.processes import cost, costs, least_cpu_s, side, until
 from bench.stage.rows import Row, at_most
-
-_LONGEST_S = 30.0
 
 
 def measure(*, quick: bool = False) -> list[Row]:
@@ -57,8 +50,8 @@ def _first_event(here: Place, rounds: int) -> list[Row]:
     for round_number in range(rounds + 1):
         walls = (
             cost([sys.executable, "-c", "import asyncio"], env=here.env, cwd=work).wall_s * 1e3,
-            _until([program, "-p"], b"system", env=here.env, cwd=work),
-            _until(inspan("run", "go", "--json"), b"thread_started", env=here.env, cwd=work),
+            until([program, "-p"], b"system", env=here.env, cwd=work),
+            until(inspan("run", "go", "--json"), b"thread_started", env=here.env, cwd=work),
             side("first_event", env=here.env, cwd=work)["first_ms"],
         )
         if round_number:
@@ -77,18 +70,3 @@ def _first_event(here: Place, rounds: int) -> list[Row]:
             note=f"inspan.run, warm; {note}",
         ),
     ]
-
-
-def _until(argv: Sequence[str], words: bytes, *, env: Mapping[str, str], cwd: str) -> float:
-    """Milliseconds from the start of a command until these words stand in its output; it then runs to its end."""
-    started = time.perf_counter()
-    with subprocess.Popen(argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
-        assert process.stdout
-        fd, seen, found_ms = process.stdout.fileno(), b"", 0.0
-        while select.select([fd], [], [], _LONGEST_S)[0] and (chunk := os.read(fd, 65536)):
-            seen += chunk
-            if not found_ms and words in seen:
-                found_ms = (time.perf_counter() - started) * 1e3
-    if process.returncode or not found_ms:
-        raise RuntimeError(f"{argv} ended with {process.returncode} and printed {seen[-500:]!r}")
-    return found_ms

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 _LONGEST_S = 240.0
+_FIRST_S = 60.0
 
 
 class Cost(NamedTuple):
@@ -65,3 +67,18 @@ def side(name: str, *arguments: str, env: Mapping[str, str], cwd: str) -> dict[s
     if done.returncode:
         raise RuntimeError(f"{name} ended with {done.returncode}: {done.stderr.decode(errors='replace')[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def until(argv: Sequence[str], words: bytes, *, env: Mapping[str, str], cwd: str) -> float:
+    """Milliseconds from the start of a command until these words stand in its output; it then runs to its end."""
+    started = time.perf_counter()
+    with subprocess.Popen(argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        fd, seen, found_ms = process.stdout.fileno(), b"", 0.0
+        while select.select([fd], [], [], _FIRST_S)[0] and (chunk := os.read(fd, 65536)):
+            seen += chunk
+            if not found_ms and words in seen:
+                found_ms = (time.perf_counter() - started) * 1e3
+    if process.returncode or not found_ms:
+        raise RuntimeError(f"{argv} ended with {process.returncode} and printed {seen[-500:]!r}")
+    return found_ms

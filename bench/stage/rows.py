@@ -11,9 +11,9 @@ def at_most(name: str, ours: float, peer: float, *, bar: float | None, unit: str
     return _row(name, ours, peer, ratio, bar, unit, note, met=None if bar is None else ratio <= bar)
 
 
-def at_most_alone(name: str, ours: float, *, bar: float, unit: str, note: str) -> Row:
+def at_most_alone(name: str, ours: float, *, bar: float | None, unit: str, note: str) -> Row:
     """A figure that must not pass the bar by itself."""
-    return _row(name, ours, None, None, bar, unit, note, met=ours <= bar)
+    return _row(name, ours, None, None, bar, unit, note, met=None if bar is None else ours <= bar)
 
 
 def _row(

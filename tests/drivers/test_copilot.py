@@ -1,6 +1,7 @@
 """GitHub Copilot 1.0.102, as recorded: its lines and the tokens on its stderr, each recording read as a replay does."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -153,6 +154,21 @@ def test_output_that_is_too_large_for_the_model_is_told_whole() -> None:
     [ended] = of(ToolCompleted, events("large"))
     assert isinstance(ended, ToolCompleted)
     assert ended.output == "".join(f"{number}\n" for number in range(1, 6001))
+
+
+def test_what_a_command_prints_after_its_call_is_not_held() -> None:
+    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK"), Told())
+    for line in lines("large", "jsonl"):
+        dialect.receive(line)
+    [late, *_] = [line for line in lines("large", "jsonl") if b"tool.shell_output" in line]
+    tracemalloc.start()
+    try:
+        for _ in range(500):
+            dialect.receive(late)
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held_bytes < 20 * len(late)
 
 
 def test_pieces_of_text_are_told_where_they_are_asked_for() -> None:

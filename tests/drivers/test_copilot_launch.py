@@ -182,9 +182,9 @@ def test_instructions_and_images_lie_beside_the_run() -> None:
     launch = launched(DRIVER, place, append_system_prompt="Be brief.", effort="high", extra_dirs=("/MORE",))
     assert launch.env["COPILOT_CUSTOM_INSTRUCTIONS_DIRS"] == "/SCRATCH"
     assert launch.files["/SCRATCH/inspan.instructions.md"] == b'---\napplyTo: "**"\n---\nBe brief.\n'
-    assert launch.files["/SCRATCH/image-0.webp"] == b"picture"
+    assert launch.files["/SCRATCH/attached-0.webp"] == b"picture"
     assert [after(launch.argv, flag) for flag in ("--attachment", "--reasoning-effort", "--add-dir")] == [
-        ["/SCRATCH/image-0.webp"],
+        ["/SCRATCH/attached-0.webp"],
         ["high"],
         ["/MORE"],
     ]

@@ -257,8 +257,8 @@ def test_a_slash_begins_a_command_in_exec_alone(mode: str, sent: bytes) -> None:
 def test_images_are_named_behind_the_prompt_and_shown_to_any_model() -> None:
     images = (Attachment(path="/a", media_type="image/png", data=b"1"), Attachment(path="/b", media_type="image/webp"))
     launch = launched(DRIVER, msgspec.structs.replace(USER, scratch="/A B", attachments=images))
-    assert launch.stdin == b"do it\n\n@/A\\ B/image-0.png\n\n@/A\\ B/image-1.webp"
-    assert (launch.files["/A B/image-0.png"], values(launch, "--add-dir")) == (b"1", ["/A B"])
+    assert launch.stdin == b"do it\n\n@/A\\ B/attached-0.png\n\n@/A\\ B/attached-1.webp"
+    assert (launch.files["/A B/attached-0.png"], values(launch, "--add-dir")) == (b"1", ["/A B"])
     assert json.loads(launch.files["/A B/settings.json"])["model"]["generationConfig"] == {
         "maxRetries": 0,
         "modalities": {"image": True},

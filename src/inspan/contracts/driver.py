@@ -25,6 +25,16 @@ _KIND_OF_STATUS: dict[int, FailureKind] = {
     413: "context_too_long",
     429: "rate_limit",
 }
+# The ids of sessions that most programs give and take.
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# What a file is, for programs that go by the end of its name.
+_SUFFIXES = {
+    "image/png": ".png",
+    "image/jpeg": ".jpg",
+    "image/gif": ".gif",
+    "image/webp": ".webp",
+    "application/pdf": ".pdf",
+}
 # The tools of the driver contract: callers add to them and cannot take the limits away.
 BASE_ALLOWED_TOOLS = (
     "Read",
@@ -84,6 +94,14 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     way: str = ""
     wire: Wire = "chat"
     cache: str = ""
+
+    @property
+    def attached(self) -> dict[str, bytes]:
+        """What is attached, as files for the scratch folder whose names end as their kind does."""
+        return {
+            f"{self.scratch}/attached-{index}{_SUFFIXES.get(each.media_type, '')}": each.data
+            for index, each in enumerate(self.attachments)
+        }
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,8 @@
 
 from inspan.protocol.task import Task
 
+# For the commands of a run that only reads: else `git status`, which only reads as well, writes a fresh index.
+READING = {"GIT_OPTIONAL_LOCKS": "0"}
 _OF_A_SERVER = "mcp__"
 
 

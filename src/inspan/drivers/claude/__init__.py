@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Transcript
+from inspan.contracts.driver import UUID, Capabilities, Channel, Driver, Install, Transcript
 from inspan.dialects.acp.channel import acp_channel
 from inspan.protocol.events import Event
 
@@ -16,7 +16,6 @@ from .launching import SWITCHES, launch
 if TYPE_CHECKING:
     from inspan.dialects.acp.speaker import Speaker
 
-_SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 _ADAPTER = "@agentclientprotocol/claude-agent-acp"
 
@@ -140,7 +139,7 @@ DRIVER = Driver(
     failures=FAILURES,
     transcripts="projects/*/{session_id}.jsonl",
     transcript=Transcript(read=_read),
-    session_ids=_SESSION_ID,
+    session_ids=UUID,
     login_hint="run `claude` once and /login, or set ANTHROPIC_API_KEY",
     provider="anthropic",
     base_url="https://api.anthropic.com",

@@ -7,7 +7,7 @@ import msgspec
 
 from inspan.contracts.budgeted import largest_answer
 from inspan.contracts.driver import Endpoint, Launch, Place
-from inspan.contracts.granting import is_free, parted
+from inspan.contracts.granting import READING, is_free, parted
 from inspan.contracts.servers import expanded, veiled
 from inspan.contracts.wording import LONGEST_ARGUMENT, prompt_of, schema_words
 from inspan.protocol.task import McpServer, Task
@@ -151,6 +151,7 @@ def _mcp_config(servers: Mapping[str, McpServer]) -> bytes:
 
 
 def environment(task: Task, place: Place) -> dict[str, str]:
+    """Its variables for one run, whichever channel it is spoken to by."""
     # Retries are off: whoever started the run decides whether to try again. By default 401 and 500 go on for minutes.
     # A command that went to the background keeps the program from leaving for ten minutes after its last word.
     env = {
@@ -171,7 +172,7 @@ def environment(task: Task, place: Place) -> dict[str, str]:
         env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"
         env["ANTHROPIC_CONFIG_DIR"] = f"{place.config}/anthropic"  # Where the vendor's other programs log in.
     if task.mode != "exec":
-        env["GIT_OPTIONAL_LOCKS"] = "0"  # Else `git status`, which only reads, writes a fresh index.
+        env |= READING
     if task.mcp_servers:
         env["MCP_TIMEOUT"] = str(_SERVER_START_MS)  # By default a server that says nothing holds up the start for 30 s.
     return env

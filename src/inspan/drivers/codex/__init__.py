@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Transcript
+from inspan.contracts.driver import UUID, Capabilities, Channel, Driver, Install, Transcript
 from inspan.dialects.acp.channel import acp_channel
 from inspan.protocol.events import Event
 
@@ -130,7 +130,7 @@ DRIVER = Driver(
     told_in=told_in,
     transcript=Transcript(read=_read),
     # A name that is no id would silently begin a new thread (0.163).
-    session_ids=re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+    session_ids=UUID,
     login_hint="codex login, or set CODEX_API_KEY",
     provider="openai",
     base_url="https://api.openai.com/v1",

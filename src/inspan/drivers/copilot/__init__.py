@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Transcript, Way
+from inspan.contracts.driver import UUID, Capabilities, Channel, Driver, Install, Transcript, Way
 from inspan.dialects.acp.channel import acp_channel
 from inspan.protocol.events import Event
 
@@ -78,7 +78,7 @@ DRIVER = Driver(
     title="GitHub Copilot",
     program="copilot",
     wire="messages",
-    channels=(Channel(name="stream", kind="stream", launch=launch, dialect=CopilotDialect), _ACP),
+    channels=(Channel(kind="stream", launch=launch, dialect=CopilotDialect), _ACP),
     install=Install(
         source="npm",
         package="@github/copilot-{platform}",
@@ -132,7 +132,7 @@ DRIVER = Driver(
     transcripts="session-state/{session_id}/events.jsonl",
     transcript=Transcript(read=_read),
     # A name or the beginning of an id would find another session.
-    session_ids=re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+    session_ids=UUID,
     login_hint="copilot login, or set COPILOT_PROVIDER_API_KEY",
     models={
         "sonnet": "anthropic/claude-sonnet-5",

@@ -208,7 +208,9 @@ class CopilotDialect:
         ]
 
     def _heard_of_shell(self, data: Data) -> list[Event]:
-        self._output.setdefault(data.tool_call_id, []).append(data.text)
+        """Of a call that is open: what goes on printing in the background after it would be held for nobody."""
+        if data.tool_call_id in self._calls:
+            self._output.setdefault(data.tool_call_id, []).append(data.text)
         return []
 
     def _tool_ended(self, data: Data) -> list[Event]:

@@ -44,6 +44,7 @@ class Tokens(msgspec.Struct, rename="camel"):
 
     @property
     def usage(self) -> Usage:
+        """The same in our words."""
         return Usage(
             input=max(0, self.input_tokens - self.cache_read_tokens - self.cache_write_tokens),
             output=self.output_tokens,
@@ -109,6 +110,7 @@ class Span(msgspec.Struct, rename="camel"):
 
     @property
     def is_call(self) -> bool:
+        """Whether it is of a call of the model."""
         return self.attributes.operation == "chat"
 
     @property

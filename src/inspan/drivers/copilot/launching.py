@@ -3,7 +3,7 @@
 import msgspec
 
 from inspan.contracts.driver import Endpoint, Launch, Place, Wire
-from inspan.contracts.granting import is_free
+from inspan.contracts.granting import READING, is_free
 from inspan.contracts.servers import expanded, veiled
 from inspan.protocol.task import McpServer, Task
 
@@ -17,15 +17,13 @@ _WIRES: dict[Wire, dict[str, str]] = {
     "chat": {"COPILOT_PROVIDER_TYPE": "openai", "COPILOT_PROVIDER_WIRE_API": "completions"},
 }
 _QUIET = (1, 0, 102)
-_SUFFIXES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 # It tries a failed call five more times, for up to a minute, and has no setting for that (1.0.102). Its hook for errors
 # is heard before it tries again, what a hook answers is not: so the hook ends it.
 _HOOK = """grep -q '"errorContext":"model_call"' && kill -TERM "$PPID" """.strip()
 _HOOKS = {"errorOccurred": [{"type": "command", "bash": _HOOK, "timeoutSec": 5}]}
 
 # Its stream tells no tokens. What it measures does, a line for each call; written to stdout, these lines would stand in
-# the middle of longer ones (1.0.102). The last ones take back what a user's own
-# variables for such measures may say.
+# the middle of longer ones (1.0.102). The last ones take back what a user's own variables for such measures may say.
 _TELEMETRY = {
     "COPILOT_OTEL_ENABLED": "true",
     "COPILOT_OTEL_EXPORTER_TYPE": "file",
@@ -78,7 +76,7 @@ def _environment(task: Task, place: Place) -> dict[str, str]:
     if not is_free(task):
         env["COPILOT_ALLOW_ALL"] = "false"  # A user's own would allow every tool, in every mode.
     if task.mode != "exec":
-        env["GIT_OPTIONAL_LOCKS"] = "0"  # Else `git status`, which only reads, writes a fresh index.
+        env |= READING
     if place.cache:
         env["COPILOT_CACHE_HOME"] = place.cache  # It unpacks itself there, 235 MB.
     return env | (_provider(place.endpoint, place.wire) if place.endpoint else {})
@@ -123,13 +121,9 @@ def _server(server: McpServer) -> dict[str, object]:
 
 
 def _images(place: Place, files: dict[str, bytes]) -> list[str]:
-    """It goes by the end of a name, so each gets one that says what it is."""
-    words: list[str] = []
-    for index, each in enumerate(place.attachments):
-        path = f"{place.scratch}/image-{index}.{_SUFFIXES.get(each.media_type, 'png')}"
-        files[path] = each.data
-        words += ["--attachment", path]
-    return words
+    """It goes by the end of a name."""
+    files.update(place.attached)
+    return [word for path in place.attached for word in ("--attachment", path)]
 
 
 def _instructions(task: Task, place: Place, files: dict[str, bytes]) -> dict[str, str]:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Transcript
+from inspan.contracts.driver import UUID, Capabilities, Channel, Driver, Install, Transcript
 from inspan.dialects.acp.channel import acp_channel
 from inspan.protocol.events import Event
 
 from .dialect import FAILURES, GeminiDialect
-from .launching import ATTACHMENTS, EFFORTS, launch
+from .launching import EFFORTS, launch
 
 if TYPE_CHECKING:
     from inspan.dialects.acp.speaker import Speaker
@@ -31,7 +31,7 @@ _CAPABILITIES = Capabilities(
     reports_denials="yes",
     login="yes",
     efforts=EFFORTS,
-    attachments=tuple(ATTACHMENTS),
+    attachments=("image/png", "image/jpeg", "image/webp", "application/pdf"),
     mcp=("stdio", "http"),
     notes={
         "exec": "Without a person to ask, it never edits build files such as package.json by its own tools (0.61).",
@@ -122,7 +122,7 @@ DRIVER = Driver(
         "CODE_ASSIST_",
     ),
     failures=FAILURES,
-    session_ids=re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+    session_ids=UUID,
     transcripts="tmp/*/chats/session-*-{session_id:.8}.jsonl",
     transcript=Transcript(read=_read),
     login_hint="run `gemini` once and sign in, or set GEMINI_API_KEY",

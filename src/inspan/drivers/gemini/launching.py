@@ -24,17 +24,12 @@ _NO_EXTENSION = "none"
 _MODEL = "pro"
 _BUDGETS = {"minimal": 512, "low": 2048, "medium": 8192, "high": 24576}
 EFFORTS = tuple(_BUDGETS)
-# It tells what a file is by the end of its name.
-ATTACHMENTS = {"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "application/pdf": ".pdf"}
 
 
 def launch(task: Task, place: Place) -> Launch:
     """The command line of one run; the prompt goes in by stdin, where no other process can read it."""
     _refuse_what_needs_settings(task, place)
-    attached = {
-        f"{place.scratch}/attached-{index}{ATTACHMENTS.get(each.media_type, '')}": each.data
-        for index, each in enumerate(place.attachments)
-    }
+    attached = place.attached
     preload = f"{place.scratch}/preload.mjs"
     files = {**attached, preload: SOURCE.encode()}
     env = {
@@ -49,6 +44,7 @@ def launch(task: Task, place: Place) -> Launch:
         env["GEMINI_SYSTEM_MD"] = f"{place.scratch}/system-prompt.md"
         files[env["GEMINI_SYSTEM_MD"]] = task.system_prompt.encode()
     if place.config:
+        env["GEMINI_TELEMETRY_ENABLED"] = "false"  # Above settings: a project's could send the prompt anywhere.
         files[f"{place.config}/.gemini/settings.json"] = _settings(task, env)
     argv += [*_folders(task, place, attached), *task.options]
     return Launch(argv=tuple(argv), env=env, files=files, stdin=_prompt(task, attached))

@@ -2,7 +2,7 @@
 
 Its stream (0.61) has neither thoughts nor exit codes, and does not say whether a written file is new. The records that
 it appends to its session's file have all three, at the moment they happen. They are told on stdout as frames of ours.
-Where the program finds nothing to hook, all goes on as before, with less told.
+Where the program finds nothing to hook, all goes on as before, with less told. Model calls it keeps at the gateway.
 """
 
 SOURCE = r"""
@@ -46,8 +46,21 @@ fs.appendFileSync = (file, data, ...rest) => {
 }
 
 // A project's .env may not lead it to a proxy; where the project is not trusted, no variable of it may count at all.
-if (process.env.GOOGLE_GEMINI_BASE_URL)
+const gateway = process.env.GOOGLE_GEMINI_BASE_URL
+if (gateway) {
   for (const name of ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"]) process.env[name] ??= ""
+  // Settings can give a model an address of its own (modelConfigs, httpOptions.baseUrl in 0.61), a project's too.
+  const ask = globalThis.fetch, token = process.env.GEMINI_API_KEY
+  const strays = ({ href, origin }, headers) =>
+    origin !== new URL(gateway).origin &&
+    (/\/models\/[^/]+:\w/.test(href) || (token && [...headers.values()].some((value) => value.includes(token))))
+  globalThis.fetch = async (target, options) => {
+    const url = new URL(target?.url ?? target)
+    if (strays(url, new Headers(options?.headers ?? target?.headers)))
+      throw new Error(`inspan: settings send model calls to ${url.host}, past the gateway`)
+    return ask(target, options)
+  }
+}
 const home = process.env.GEMINI_CLI_HOME || os.homedir()
 const exists = fs.existsSync
 if (process.argv.includes("--skip-trust")) {

@@ -20,7 +20,7 @@ from inspan.protocol.usage import Usage
 
 SHELL = "run_shell_command"
 WRITERS = ("write_file", "replace")
-# How the words for the model end when a command is over; zero is not told.
+# How the words for the model end when a command is over; an exit code of zero is not told.
 ENDED = re.compile(
     r"(?:\nExit Code: (?P<code>\d+))?(?:\nSignal: (?P<signal>[^\n]+))?(?:\nBackground PIDs: [\d, ]+)?"
     r"\nProcess Group PGID: \d+(?:\n</untrusted_context>)?\s*$"
@@ -46,6 +46,7 @@ class Tokens(msgspec.Struct):
 
     @property
     def usage(self) -> Usage:
+        """The same in our words."""
         return Usage(
             input=max(0, self.input - self.cached) + self.tool,
             output=self.output + self.thoughts,

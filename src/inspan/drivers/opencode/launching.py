@@ -1,6 +1,5 @@
 """The command line of OpenCode and the settings that go with it, which stand above a project's and the user's."""
 
-import os.path
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -38,10 +37,9 @@ def launch(task: Task, place: Place) -> Launch:
     argv += ["--model", _model(task, place)] if task.model else []
     argv += ["--variant", task.effort] if task.effort else []
     argv += ["--agent", _AGENT] if _has_own_agent(task) else []
-    attached = _attached(place)
     # With `=`, for it takes every word after it as another one.
-    argv += [f"--file={path}" for path in attached]
-    files = {**_files(task, place), **attached}
+    argv += [f"--file={path}" for path in place.attached]
+    files = {**_files(task, place), **place.attached}
     env = {
         "OPENCODE_CONFIG_CONTENT": written(_settings(task, place), scratch=place.scratch),
         "OPENCODE_DISABLE_AUTOUPDATE": "1",
@@ -73,14 +71,6 @@ def _folders(place: Place) -> dict[str, str]:
         "OPENCODE_TEST_HOME": f"{place.config}/home",
         "OPENCODE_DISABLE_MODELS_FETCH": "1",
         "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
-    }
-
-
-def _attached(place: Place) -> dict[str, bytes]:
-    """What is attached, where it can be read in a box too; by its ending it knows what a file is."""
-    return {
-        f"{place.scratch}/attached-{index}{os.path.splitext(each.path)[1]}": each.data
-        for index, each in enumerate(place.attachments)
     }
 
 

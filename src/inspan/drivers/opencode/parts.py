@@ -80,6 +80,7 @@ class Spent:
         self._cost_usd = 0.0
 
     def add(self, part: Part) -> None:
+        """One more step that has ended."""
         self._cost_usd += part.cost
         self._usage = (self._usage or Usage()) + part.tokens.usage
 

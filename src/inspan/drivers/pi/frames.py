@@ -46,10 +46,14 @@ _NOT_ALLOWED = "Not allowed in this run: "
 
 
 class Cost(msgspec.Struct):
+    """What a call has cost, in dollars."""
+
     total: float = 0.0
 
 
 class Tokens(msgspec.Struct, rename="camel"):
+    """What a call has used, counted as we do."""
+
     input: int = 0
     output: int = 0
     cache_read: int = 0
@@ -113,6 +117,7 @@ class Spent:
         self._cost_usd = 0.0
 
     def add(self, tokens: Tokens | None) -> None:
+        """One more call of the model, where it tells what it has used."""
         if tokens is None:
             return
         self.usage += Usage(

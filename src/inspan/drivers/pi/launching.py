@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from inspan.contracts.driver import Launch, Place, Wire
-from inspan.contracts.granting import is_free, parted
+from inspan.contracts.granting import READING, is_free, parted
 from inspan.contracts.servers import expanded, veiled
 from inspan.protocol.task import McpServer, Task
 
@@ -102,7 +102,7 @@ def _environment(task: Task, place: Place) -> dict[str, str]:
         # A project's settings can name another place for sessions, trusted or not.
         env["PI_CODING_AGENT_SESSION_DIR"] = f"{place.config}/sessions/all"
     if task.mode != "exec":
-        env["GIT_OPTIONAL_LOCKS"] = "0"  # Else `git status`, which only reads, writes a fresh index.
+        env |= READING
     return env
 
 

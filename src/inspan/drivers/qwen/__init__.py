@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Transcript
+from inspan.contracts.driver import UUID, Capabilities, Channel, Driver, Install, Transcript
 from inspan.dialects.acp.channel import acp_channel
 from inspan.protocol.events import Event
 from inspan.protocol.usage import Told
@@ -125,7 +125,7 @@ DRIVER = Driver(
         ("~/.qwen/settings.json", "security.auth.baseUrl"),
         ("~/.qwen/settings.json", "env.OPENAI_BASE_URL"),
     ),
-    session_ids=re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+    session_ids=UUID,
     transcripts="projects/*/chats/{session_id}.jsonl",
     told_in=_told_in,
     transcript=Transcript(read=_read),

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
 from inspan.contracts.budgeted import largest_answer
 from inspan.contracts.driver import Launch, Place
-from inspan.contracts.granting import is_free
+from inspan.contracts.granting import READING, is_free
 from inspan.contracts.servers import Veiled, expanded, veiled
 from inspan.contracts.wording import LONGEST_ARGUMENT, prompt_of
 from inspan.errors import Unsupported
@@ -20,17 +21,23 @@ _SERVER_START_MS = 10_000
 _SETTINGS_VERSION = 4
 # Its shell is offered only where a rule allows something of it; what else it may run is its own list of readers.
 _SHELL_ON_OFFER = f"{SHELL}(true)"
-_SUFFIXES = {"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp"}
+# A module that its Node loads first. A project's `.env` sets what is not set yet, and a proxy would be asked for
+# loopback, too (0.24.4): the gateway's host joins those that the user reaches without one.
+_PRELOAD = "preload.mjs"
+_PAST_PROXIES = b"""\
+delete process.env.NODE_OPTIONS // Of no concern to the programs that its tools run.
+const listed = process.env.no_proxy || process.env.NO_PROXY
+process.env.no_proxy = process.env.NO_PROXY = listed ? `${listed},127.0.0.1` : "127.0.0.1"
+"""
 
 
 def launch(task: Task, place: Place) -> Launch:
     """The command line of one run; the prompt goes in by stdin, where no other process can read it."""
     hidden = veiled(task.mcp_servers)
-    images = {
-        f"{place.scratch}/image-{index}{_SUFFIXES.get(each.media_type, '')}": each.data
-        for index, each in enumerate(place.attachments)
-    }
+    images = place.attached
     files = {f"{place.scratch}/settings.json": msgspec.json.encode(_settings(task, place, hidden)), **images}
+    if place.endpoint:
+        files[f"{place.scratch}/{_PRELOAD}"] = _PAST_PROXIES
     argv = [place.program, "--output-format", "stream-json", *_permissions(task)]
     argv += [*_session(task, place), *_choices(task, place)]
     argv += [f"--add-dir={folder}" for folder in (*task.extra_dirs, *([place.scratch] if images else []))]
@@ -186,13 +193,15 @@ def _environment(task: Task, place: Place) -> dict[str, str]:
         "QWEN_CODE_SUPPRESS_YOLO_WARNING": "1",
         "QWEN_DISABLE_AUTO_TITLE": "1",
     }
+    if place.config:
+        env["QWEN_TELEMETRY_ENABLED"] = "false"  # Above settings: a project's `.env` could send the prompt anywhere.
+    if place.endpoint:
+        env["NODE_OPTIONS"] = f"--import=file://{quote(place.scratch)}/{_PRELOAD}"
     if task.system_prompt:
         env["QWEN_SYSTEM_MD"] = f"{place.scratch}/system-prompt.md"
     if not is_free(task):
         env["QWEN_CODE_TRUSTED_FOLDERS_PATH"] = f"{place.scratch}/trusted-folders.json"
-        env["GIT_OPTIONAL_LOCKS"] = "0"  # Else `git status`, which only reads, writes a fresh index.
-        # A project's `.env`, which it reads where servers of tools are to start, may name a proxy.
-        env |= dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1")
+        env |= READING
     if limit := largest_answer(task):
         # It asks again with room for 64,000 tokens where an answer does not fit, and a budget would set those aside.
         env["QWEN_CODE_MAX_OUTPUT_TOKENS"] = str(limit)
