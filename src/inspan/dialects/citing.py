@@ -7,6 +7,8 @@ from .values import Json, inner, number, tables, word, words
 
 def citations_in(payload: Json) -> list[Citation]:
     """What an answer cites: results of a search with their numbers, annotations of a text, or bare addresses."""
+    if not any(map(payload.get, ("search_results", "citations", "annotations"))):
+        return []
     found = [_of(each, place=place) for place, each in enumerate(tables(payload.get("search_results")), start=1)]
     if not any(each.url for each in found):
         found = [Citation(url=each, number=place) for place, each in enumerate(words(payload.get("citations")), 1)]

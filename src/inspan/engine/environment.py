@@ -66,7 +66,10 @@ def known_secrets(
     The tokens of the user's logins are among them: whatever the run itself uses, its agent could read and print them.
     """
     found = {_OWN_SECRETS: token} if token else {}
-    logins = [login_secrets(neighbours(parent), env) for env in (parent, {**parent, **added})]
+    agents = neighbours(parent)
+    # What is added may put the logins of some elsewhere: only those are looked for again.
+    moved = [each for each in agents if "HOME" in added or each.config_variable in added]
+    logins = [login_secrets(agents, parent), login_secrets(moved, {**parent, **added})]
     given = [_secrets_of(env, credentials) for env in (parent, added, *_given_to(servers))]
     for secrets in (*logins, *given):
         for name, value in secrets.items():

@@ -128,7 +128,7 @@ class _Player:
     def _followed(self, said: Said) -> Iterator[Event]:
         self.done = self.done or said.done
         yield from said.events
-        if isinstance(self._dialect, Conversation):
+        if said.work and isinstance(self._dialect, Conversation):
             for work in said.work:
                 yield from self._followed(self._dialect.worked(Worked(id=work.id, path=work.path)))
 
