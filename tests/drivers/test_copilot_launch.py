@@ -8,7 +8,8 @@ import pytest
 
 from inspan.contracts.driver import Attachment, Endpoint, Launch, Place
 from inspan.drivers.copilot import DRIVER
-from inspan.protocol.task import McpServer
+from inspan.drivers.copilot.acp import opening
+from inspan.protocol.task import McpServer, Task
 
 from .places import after, launched
 
@@ -36,6 +37,14 @@ MEASURES = {
     "OTEL_SDK_DISABLED": "false",
     "OTEL_TRACES_SAMPLER": "always_on",
 }
+NOTHING_OF_PROJECTS = dict.fromkeys(
+    (
+        "GITHUB_COPILOT_PROMPT_MODE_REPO_HOOKS",
+        "GITHUB_COPILOT_PROMPT_MODE_WORKSPACE_MCP",
+        "GITHUB_COPILOT_PROMPT_MODE_EXTENSIONS",
+    ),
+    "false",
+)
 WHOLE: dict[str, Any] = {"tools": ["*"], "deferTools": "never"}
 READERS = "bash,read_bash,write_bash,stop_bash,list_bash,view,glob,grep,rg"
 
@@ -61,7 +70,8 @@ def test_a_review_reads_and_runs_and_writes_nothing() -> None:
         "--allow-tool=shell",
         "--deny-tool=write",
     )
-    assert launch.env == {**MEASURES, "COPILOT_ALLOW_ALL": "false", "GIT_OPTIONAL_LOCKS": "0"}
+    held = {"COPILOT_ALLOW_ALL": "false", "GIT_OPTIONAL_LOCKS": "0"}
+    assert launch.env == {**MEASURES, **NOTHING_OF_PROJECTS, **held}
 
 
 def test_a_completion_has_no_tools() -> None:
@@ -131,6 +141,7 @@ def test_behind_a_gateway_it_speaks_the_language_of_the_way_and_asks_github_for_
     assert after(launch.argv, "--model") == ["some/model"]
     assert launch.env == {
         **MEASURES,
+        **NOTHING_OF_PROJECTS,
         "COPILOT_CACHE_HOME": "/CACHE",
         "COPILOT_OFFLINE": "true",
         "COPILOT_PROVIDER_BASE_URL": "http://127.0.0.1:1",
@@ -150,6 +161,13 @@ def test_a_session_begins_with_our_id_and_goes_on_in_our_folder() -> None:
     resumed = launched(DRIVER, msgspec.structs.replace(USER, session_id="two", resume="one"))
     assert begun.argv[len(HEAD) :] == ("--session-id", "one", "--allow-all", *PLUGIN)
     assert resumed.argv[len(HEAD) :] == ("--resume=one", "-C", "/WORK", "--allow-all", *PLUGIN)
+
+
+@pytest.mark.parametrize("place", [USER, msgspec.structs.replace(USER, resume="one")], ids=["new", "resumed"])
+def test_a_completion_stays_out_of_a_project_whose_hooks_would_run(place: Place) -> None:
+    assert after(launched(DRIVER, place, mode="complete").argv, "-C") == ["/SCRATCH"]
+    with_tools = launched(DRIVER, place, mode="complete", allowed_tools=("Read",))
+    assert after(with_tools.argv, "-C") == (["/WORK"] if place.resume else [])
 
 
 def test_its_hook_for_errors_ends_it_before_it_tries_again() -> None:
@@ -201,3 +219,8 @@ def test_without_a_gateway_a_clean_run_sends_no_telemetry_where_it_can_say_so(
     place = msgspec.structs.replace(CLEAN, endpoint=None, version=version)
     assert ("--disable-client-telemetry" in launched(DRIVER, place).argv) is quiet
     assert "--disable-client-telemetry" not in launched(DRIVER, CLEAN).argv
+
+
+def test_in_a_conversation_too_a_completion_stays_out_of_the_project() -> None:
+    assert opening(Task(prompt="do it", cwd="/WORK", mode="complete"), USER).cwd == "/SCRATCH"
+    assert opening(Task(prompt="do it", cwd="/WORK"), USER).cwd == "/WORK"

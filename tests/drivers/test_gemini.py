@@ -337,6 +337,7 @@ def test_its_stderr_tells_of_servers_and_rules_that_do_not_count(
         ("Please set an Auth method in your /h/.gemini/settings.json or specify", "authentication"),
         ("Gemini CLI is not running in a trusted directory. To proceed, either use", "environment"),
         ("[API Error: exception TypeError: fetch failed sending request]", "network"),
+        ("[API Error: exception Error: inspan: settings send model calls to x, past the gateway]", "environment"),
         ("[API Error: You have exhausted your daily quota on this model.]", "rate_limit"),
         ("/state/sessions/20261115-103557429-500/config 401 404", None),
     ],

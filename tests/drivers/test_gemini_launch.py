@@ -127,6 +127,7 @@ def test_behind_a_gateway_every_address_is_its_own_and_the_token_a_variable() ->
         **trust,
         **dict.fromkeys(names, "http://127.0.0.1:1"),
         "GEMINI_API_KEY": "run-token",
+        "GEMINI_TELEMETRY_OUTFILE": "/dev/null",
     }
     assert "run-token" not in f"{launch.argv}{launch.files}"
 

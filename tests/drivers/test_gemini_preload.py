@@ -126,6 +126,33 @@ def test_behind_a_gateway_no_project_can_set_a_proxy(
     assert run(tmp_path, script, **env) == [proxies]
 
 
+# Whether a call of the program's was let out: nobody listens at these addresses.
+ASK = """\
+const heard = await fetch(%s, { headers: new Headers(%s) }).catch((error) => error.message)
+console.log(JSON.stringify(heard.includes("inspan: ") ? "held" : "sent"))
+"""
+TO_MODEL = "http://127.0.0.1:2/v1beta/models/some-model:streamGenerateContent?alt=sse"
+
+
+@pytest.mark.parametrize(
+    ("gateway", "address", "headers", "what"),
+    [
+        ("http://127.0.0.1:1/", TO_MODEL.replace(":2/", ":1/"), {"x-goog-api-key": "run-token"}, "sent"),
+        ("http://127.0.0.1:1/", TO_MODEL, {}, "held"),
+        ("http://127.0.0.1:1/", "http://127.0.0.1:2/?" + TO_MODEL, {}, "held"),
+        ("http://127.0.0.1:1/", "http://127.0.0.1:2/any", {"authorization": "Bearer run-token"}, "held"),
+        ("http://127.0.0.1:1/", "http://127.0.0.1:2/mcp", {"x-goog-api-key": "another"}, "sent"),
+        ("", TO_MODEL, {"x-goog-api-key": "run-token"}, "sent"),
+    ],
+    ids=["gateway", "model", "hidden path", "token", "server of tools", "direct"],
+)
+def test_no_settings_lead_a_model_call_or_the_token_past_the_gateway(
+    tmp_path: Path, gateway: str, address: str, headers: dict[str, str], what: str
+) -> None:
+    env = {"GEMINI_API_KEY": "run-token", **({"GOOGLE_GEMINI_BASE_URL": gateway} if gateway else {})}
+    assert run(tmp_path, ASK % (json.dumps(address), json.dumps(headers)), **env) == [what]
+
+
 SESSION = "35c8fa52-f297-4690-9f05-c9185197c722"
 ARGUMENT = "console.log(JSON.stringify(process.argv.at(-1)))"
 

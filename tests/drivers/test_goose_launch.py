@@ -9,9 +9,11 @@ import pytest
 
 from inspan.contracts.driver import Endpoint, Place
 from inspan.drivers.goose import DRIVER
+from inspan.drivers.goose.acp import launch as acp_launch
+from inspan.drivers.goose.acp import opening
 from inspan.protocol.budget import Budget
 from inspan.protocol.limits import Limits
-from inspan.protocol.task import McpServer
+from inspan.protocol.task import McpServer, Task
 
 from .places import ENDPOINT, after, launched
 
@@ -215,3 +217,10 @@ def test_no_two_servers_share_a_variable() -> None:
     one: dict[str, Any] = {"command": "run", "env": {"TOKEN": "a"}}
     assert variables(cal=McpServer(**one)).isdisjoint(variables(other=McpServer(**one)))
     assert variables(cal=McpServer(**one)) < variables(other=McpServer(**one), cal=McpServer(**one))
+
+
+def test_in_a_conversation_too_a_completion_stays_out_of_the_project() -> None:
+    task = Task(prompt="do it", cwd="/WORK", mode="complete")
+    assert acp_launch(task, USER).argv[3:] == ("/SCRATCH", "goose", "acp")
+    assert opening(task, USER).cwd == "/SCRATCH"
+    assert opening(Task(prompt="do it", cwd="/WORK"), USER).cwd == "/WORK"

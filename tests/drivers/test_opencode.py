@@ -251,3 +251,8 @@ def test_a_session_that_it_does_not_know_is_told_by_its_last_words() -> None:
 def _events(*frames: dict[str, Any]) -> list[Event]:
     dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told())
     return [event for frame in frames for event in dialect.receive(json.dumps(frame).encode()).events]
+
+
+def test_settings_of_the_user_that_cannot_be_read_are_named() -> None:
+    line = "Error: Config file at /HOME/.config/opencode/opencode.json is not valid JSON(C): "
+    assert kind_told(DRIVER.failures, line) == "environment"

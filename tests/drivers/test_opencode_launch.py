@@ -1,6 +1,7 @@
 """The command line of OpenCode, the settings and files that go with it, and that no secret is on the command line."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -8,7 +9,9 @@ import pytest
 
 from inspan.contracts.driver import BASE_ALLOWED_TOOLS, Attachment, Endpoint, Launch, Place
 from inspan.drivers.opencode import DRIVER
-from inspan.protocol.task import McpServer
+from inspan.engine.access import Access
+from inspan.engine.route import route
+from inspan.protocol.task import McpServer, Task
 
 from .places import ENDPOINT, launched
 
@@ -229,3 +232,13 @@ def test_commands_see_nothing_of_the_folders_that_are_its_own() -> None:
     names = '"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "OPENCODE_TEST_HOME"'
     assert f'of ["OPENCODE_CONFIG_CONTENT", {names}]'.encode() in plugin
     assert b'of ["OPENCODE_CONFIG_CONTENT"]' in launched(DRIVER, USER).files["/SCRATCH/inspan.js"]
+
+
+@pytest.mark.parametrize("name", ["opencode.json", "opencode.jsonc", "config.json"])
+def test_a_provider_in_the_users_own_settings_is_left_to_the_user(tmp_path: Path, name: str) -> None:
+    own = tmp_path / ".config" / "opencode" / name
+    own.parent.mkdir(parents=True)
+    own.write_text('{"provider": {"anthropic": {"options": {"baseURL": "http://127.0.0.1:1"}}}}')
+    access = Access(kind="key", words="key", key="some-long-key", variable="ANTHROPIC_API_KEY")
+    task = Task(prompt="do it", cwd="/WORK", profile="user")
+    assert route(task, DRIVER, access, {"HOME": str(tmp_path)}).model_from == "direct"

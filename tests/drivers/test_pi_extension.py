@@ -40,13 +40,15 @@ console.log(JSON.stringify(told));
 """
 
 
-def played(folder: Path, run: Mapping[str, object], *events: Sequence[Any]) -> subprocess.CompletedProcess[str]:
+def played(
+    folder: Path, run: Mapping[str, object], *events: Sequence[Any], env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     (folder / "extension.mjs").write_bytes(extension({**RUN, **run}))
     (folder / "harness.mjs").write_text(HARNESS)
     return subprocess.run(
         [str(NODE), "harness.mjs", json.dumps(events)],
         cwd=folder,
-        env={"JITI_FS_CACHE": "false"},
+        env={"JITI_FS_CACHE": "false", **(env or {})},
         capture_output=True,
         text=True,
         timeout=60,
@@ -168,3 +170,22 @@ def test_a_file_that_was_not_there_is_told_to_be_new(tmp_path: Path) -> None:
     new = told(tmp_path, {}, call("write", path="new.txt"), result)["answers"]
     old = told(tmp_path, {}, call("write", path="old.txt"), result)["answers"]
     assert (new, old) == ([None, {"details": {"kept": 1, "added": True}}], [None, None])
+
+
+@pytest.mark.parametrize(
+    ("provider", "env", "listed"),
+    [
+        ("anthropic", {}, ["127.0.0.1", "127.0.0.1"]),
+        ("anthropic", {"NO_PROXY": "a,b"}, ["a,b,127.0.0.1", "a,b,127.0.0.1"]),
+        ("", {"NO_PROXY": "a,b"}, ["a,b", None]),
+    ],
+    ids=["gateway", "with the user's list", "direct"],
+)
+def test_a_proxy_of_the_user_is_not_asked_for_the_gateway(
+    tmp_path: Path, provider: str, env: dict[str, str], listed: list[str | None]
+) -> None:
+    look = "process.on('exit', () => console.error(JSON.stringify([process.env.NO_PROXY, process.env.no_proxy])))"
+    (tmp_path / "look.mjs").write_text(look)
+    options = {"NODE_OPTIONS": f"--import=file://{tmp_path}/look.mjs", **env}
+    done = played(tmp_path, {"provider": provider, "url": "http://127.0.0.1:1"}, env=options)
+    assert json.loads(done.stderr) == listed

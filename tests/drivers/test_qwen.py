@@ -288,3 +288,8 @@ def test_what_nobody_knows_is_kept(line: bytes, note: str) -> None:
 @pytest.mark.parametrize("name", names("qwen"))
 def test_every_frame_of_every_recording_is_known(name: str) -> None:
     assert [event for event in events_of(DRIVER, name) if isinstance(event, Unrecognized)] == []
+
+
+def test_settings_of_the_user_that_cannot_be_read_are_named() -> None:
+    line = "Error: Cannot read operator sandbox policy from /HOME/.qwen/settings.json: SyntaxError: Unexpected token"
+    assert kind_told(FAILURES, line) == "environment"

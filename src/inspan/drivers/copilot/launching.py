@@ -17,6 +17,8 @@ _WIRES: dict[Wire, dict[str, str]] = {
     "chat": {"COPILOT_PROVIDER_TYPE": "openai", "COPILOT_PROVIDER_WIRE_API": "completions"},
 }
 _QUIET = (1, 0, 102)
+# By these, a user lets projects run what they bring, trusted or not.
+_OF_PROJECTS = tuple(f"GITHUB_COPILOT_PROMPT_MODE_{what}" for what in ("REPO_HOOKS", "WORKSPACE_MCP", "EXTENSIONS"))
 # It tries a failed call five more times, for up to a minute, and has no setting for that (1.0.102). Its hook for errors
 # is heard before it tries again, what a hook answers is not: so the hook ends it.
 _HOOK = """grep -q '"errorContext":"model_call"' && kill -TERM "$PPID" """.strip()
@@ -39,7 +41,7 @@ def launch(task: Task, place: Place) -> Launch:
     argv = [place.program, "--output-format", "json", "--no-ask-user", "--no-auto-update"]
     files: dict[str, bytes] = {}
     env = _environment(task, place)
-    argv += [*_session(place), *permissions(task), *_choices(task, place)]
+    argv += [*_session(task, place), *permissions(task), *_choices(task, place)]
     argv += _plugin(place, files)
     argv += _servers(task, place, env, files)
     argv += _images(place, files)
@@ -47,11 +49,18 @@ def launch(task: Task, place: Place) -> Launch:
     return Launch(argv=(*argv, *task.options), env=env, files=files, stdin=task.prompt.encode())
 
 
-def _session(place: Place) -> list[str]:
+def folder(task: Task, place: Place) -> str:
+    """Where it works: without tools not in the project, of which hooks and servers would run if the user trusts it."""
+    return place.scratch if task.mode == "complete" and not task.allowed_tools else place.cwd
+
+
+def _session(task: Task, place: Place) -> list[str]:
     """A session that goes on would change into the folder where it began."""
+    where = folder(task, place)
+    words = ["-C", where] if place.resume or where != place.cwd else []
     if place.resume:
-        return [f"--resume={place.resume}", "-C", place.cwd]
-    return ["--session-id", place.session_id] if place.session_id else []
+        return [f"--resume={place.resume}", *words]
+    return [*(["--session-id", place.session_id] if place.session_id else []), *words]
 
 
 def _choices(task: Task, place: Place) -> list[str]:
@@ -75,6 +84,8 @@ def _environment(task: Task, place: Place) -> dict[str, str]:
     env = {"COPILOT_AUTO_UPDATE": "false", **_TELEMETRY}
     if not is_free(task):
         env["COPILOT_ALLOW_ALL"] = "false"  # A user's own would allow every tool, in every mode.
+    if place.config or not is_free(task):
+        env |= dict.fromkeys(_OF_PROJECTS, "false")
     if task.mode != "exec":
         env |= READING
     if place.cache:

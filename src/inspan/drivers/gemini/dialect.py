@@ -48,7 +48,9 @@ FAILURES = (
     ),
     failure("refused", r"safety|recitation|blocked the response|response was blocked"),
     failure("network", r"api error: terminated|fetch failed|econn|socket hang|other side closed"),
-    failure("environment", r"trusted directory|error in .*settings\.json|enoent|eacces|enospc|sandbox"),
+    failure(
+        "environment", r"past the gateway|trusted directory|error in .*settings\.json|enoent|eacces|enospc|sandbox"
+    ),
 )
 _KINDS: dict[str, FailureKind] = {
     "FatalAuthenticationError": "authentication",

@@ -44,7 +44,8 @@ def launch(task: Task, place: Place) -> Launch:
         env["GEMINI_SYSTEM_MD"] = f"{place.scratch}/system-prompt.md"
         files[env["GEMINI_SYSTEM_MD"]] = task.system_prompt.encode()
     if place.config:
-        env["GEMINI_TELEMETRY_ENABLED"] = "false"  # Above settings: a project's could send the prompt anywhere.
+        # A project's settings could send the prompt anywhere, and no variable switches that off (0.61).
+        env["GEMINI_TELEMETRY_OUTFILE"] = "/dev/null"
         files[f"{place.config}/.gemini/settings.json"] = _settings(task, env)
     argv += [*_folders(task, place, attached), *task.options]
     return Launch(argv=tuple(argv), env=env, files=files, stdin=_prompt(task, attached))

@@ -11,6 +11,7 @@ from inspan.dialects.acp.speaker import Habits, Speaker
 from inspan.protocol.task import Task
 
 from .failures import FAILURES
+from .launching import elsewhere
 from .launching import launch as usual_launch
 
 # It asks before every tool then, and inspan answers by the mode of the run.
@@ -25,11 +26,14 @@ def launch(task: Task, place: Place) -> Launch:
     for variable, option in (("GOOSE_PROVIDER", "--provider"), ("GOOSE_MODEL", "--model")):
         if value := after(usual.argv, option):
             env[variable] = value
-    return Launch(argv=(place.program, "acp", *task.options), env=env, files=usual.files)
+    argv = (place.program, "acp", *task.options)
+    return Launch(argv=elsewhere(place, argv) if task.mode == "complete" else argv, env=env, files=usual.files)
 
 
 def opening(task: Task, place: Place) -> Opening:
-    return opening_of(task, place, modes=(_MODES[task.mode],))
+    """A project's plugins have servers too, which start in the folder of the session."""
+    where = place.scratch if task.mode == "complete" else place.cwd
+    return opening_of(task, msgspec.structs.replace(place, cwd=where), modes=(_MODES[task.mode],))
 
 
 SPEAKER = Speaker(

@@ -149,7 +149,9 @@ def _started(task: Task, place: Place, argv: list[str]) -> tuple[str, ...]:
     if place.resume:
         session = (*named(place.resume), f"{place.scratch}/session.json", place.session_id)
         program = ("/bin/sh", "-c", GO_ON, place.program, *session, *argv)
-    if task.mode == "complete":
-        # A project's plugins have hooks, which are run in every mode: an answer does not need the project.
-        return ("/bin/sh", "-c", _ELSEWHERE, place.scratch, *program)
-    return program
+    return elsewhere(place, program) if task.mode == "complete" else program
+
+
+def elsewhere(place: Place, argv: tuple[str, ...]) -> tuple[str, ...]:
+    """A command line outside of the project: its plugins' hooks are run in every mode, and an answer needs none."""
+    return ("/bin/sh", "-c", _ELSEWHERE, place.scratch, *argv)

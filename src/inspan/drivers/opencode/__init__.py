@@ -128,7 +128,9 @@ DRIVER = Driver(
     session_ids=re.compile(r"ses_[0-9A-Za-z]+"),
     transcript=Transcript(read=_read, command=lambda session_id: ("export", session_id)),
     login_hint="run `opencode auth login`, or set ANTHROPIC_API_KEY",
-    settings=(("~/.config/opencode/opencode.json", "provider"), ("~/.config/opencode/config.json", "provider")),
+    settings=tuple(
+        (f"~/.config/opencode/{name}", "provider") for name in ("opencode.json", "opencode.jsonc", "config.json")
+    ),
     models={
         "sonnet": "anthropic/claude-sonnet-5",
         "opus": "anthropic/claude-opus-5-5",

@@ -27,7 +27,7 @@ from .parts import Part, Spent, said, tool_started
 # Bare numbers tell nothing: a process id or a date in a path looks like a status too.
 FAILURES = (
     failure("session_not_found", r"session not found"),
-    failure("environment", r"check server logs"),
+    failure("environment", r"check server logs|config file at .* is not valid"),
     failure("context_too_long", r"prompt is too long|context (window|length)|exceeds the (maximum|context)"),
     failure("model_not_found", r"model not found|model .*(does not exist|not supported)|ProviderModelNotFound"),
     failure("authentication", r"invalid api key|incorrect api key|api key is missing|unauthorized|authentication"),

@@ -20,7 +20,12 @@ export default function (pi) {
   const news = new Set();
   let looked = false;
 
-  if (RUN.provider) pi.registerProvider(RUN.provider, { baseUrl: RUN.url, headers: RUN.headers });
+  if (RUN.provider) {
+    pi.registerProvider(RUN.provider, { baseUrl: RUN.url, headers: RUN.headers });
+    // A proxy in the user's settings (httpProxy) would be asked for loopback, too (1.5.0).
+    const listed = process.env.no_proxy || process.env.NO_PROXY;
+    process.env.no_proxy = process.env.NO_PROXY = listed ? `${listed},127.0.0.1` : "127.0.0.1";
+  }
   for (const [name, server] of Object.entries(RUN.servers)) {
     if (!pi.registerMcpServer) throw new Error("this version has no servers of tools");
     pi.registerMcpServer(name, { ...server, exposure: "direct" });

@@ -6,6 +6,7 @@ from inspan.contracts.driver import failure, kind_told
 from inspan.protocol.outcome import FailureKind
 
 FAILURES = (
+    failure("environment", r"cannot read .*settings\.json"),
     failure("session_not_found", r"no saved session found"),
     failure("max_turns", r"reached max session turns"),
     failure("context_too_long", r"maximum context|context (window|length)|prompt is too long|\(http 413\)"),

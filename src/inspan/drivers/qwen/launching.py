@@ -21,13 +21,21 @@ _SERVER_START_MS = 10_000
 _SETTINGS_VERSION = 4
 # Its shell is offered only where a rule allows something of it; what else it may run is its own list of readers.
 _SHELL_ON_OFFER = f"{SHELL}(true)"
-# A module that its Node loads first. A project's `.env` sets what is not set yet, and a proxy would be asked for
-# loopback, too (0.24.4): the gateway's host joins those that the user reaches without one.
+# A module that its Node loads first. A project's `.env` may name a proxy, which would be asked for loopback, too: the
+# gateway's host joins those that the user reaches without one. By ACP that file even replaces what is set (0.24.4), so
+# that what leads to the gateway is held.
 _PRELOAD = "preload.mjs"
-_PAST_PROXIES = b"""\
+_HELD_VARIABLES = """\
+import { syncBuiltinESMExports } from "node:module"
 delete process.env.NODE_OPTIONS // Of no concern to the programs that its tools run.
 const listed = process.env.no_proxy || process.env.NO_PROXY
 process.env.no_proxy = process.env.NO_PROXY = listed ? `${listed},127.0.0.1` : "127.0.0.1"
+const held = new Set(["no_proxy", "NO_PROXY", ...NAMES])
+process.env = new Proxy(process.env, {
+  set: (env, name, value) => held.has(name) || Reflect.set(env, name, value),
+  deleteProperty: (env, name) => held.has(name) || Reflect.deleteProperty(env, name),
+})
+syncBuiltinESMExports()
 """
 
 
@@ -37,7 +45,8 @@ def launch(task: Task, place: Place) -> Launch:
     images = place.attached
     files = {f"{place.scratch}/settings.json": msgspec.json.encode(_settings(task, place, hidden)), **images}
     if place.endpoint:
-        files[f"{place.scratch}/{_PRELOAD}"] = _PAST_PROXIES
+        names = msgspec.json.encode(list(_way_in(place))).decode()
+        files[f"{place.scratch}/{_PRELOAD}"] = _HELD_VARIABLES.replace("NAMES", names).encode()
     argv = [place.program, "--output-format", "stream-json", *_permissions(task)]
     argv += [*_session(task, place), *_choices(task, place)]
     argv += [f"--add-dir={folder}" for folder in (*task.extra_dirs, *([place.scratch] if images else []))]
