@@ -92,6 +92,10 @@ OWN: dict[str, tuple[str, str, str, dict[str, str], str]] = {
         *("claude", ".claude/settings.json", '{"apiKeyHelper": "x"}', {}),
         "apiKeyHelper in ~/.claude/settings.json",
     ),
+    "helper behind comments": (
+        *("claude", ".claude/settings.json", '{// "mine"\n"a": "/*", "b": [1,], /* own */ "apiKeyHelper": "x",}', {}),
+        "apiKeyHelper in ~/.claude/settings.json",
+    ),
     "bedrock in settings": (
         *("claude", ".claude/settings.json", '{"env": {"CLAUDE_CODE_USE_BEDROCK": "1"}}', {}),
         "env.CLAUDE_CODE_USE_BEDROCK in ~/.claude/settings.json",

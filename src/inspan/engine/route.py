@@ -172,9 +172,22 @@ def _settings(path: str) -> dict[str, Any]:
             import tomllib  # Start-up time: most runs meet no such file.
 
             return tomllib.loads(text.decode())
-        return msgspec.json.decode(text, type=dict[str, Any])
+        return _json(text)
     except (OSError, ValueError, RecursionError):
         return {}
+
+
+def _json(text: bytes) -> dict[str, Any]:
+    """JSON, also with the comments and last commas that some agents let stand in theirs."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError:
+        import re  # Start-up time: few files have any.
+
+        string = rb'"(?:\\.|[^"\\])*"'
+        bare = re.sub(rb"(%b)|//[^\n]*|/\*.*?\*/" % string, lambda found: found[1] or b"", text, flags=re.DOTALL)
+        plain = re.sub(rb"(%b)|,(?=\s*[}\]])" % string, lambda found: found[1] or b"", bare, flags=re.DOTALL)
+        return msgspec.json.decode(plain, type=dict[str, Any])
 
 
 def _found(settings: dict[str, Any], key: str) -> bool:

@@ -44,7 +44,9 @@ _CAPABILITIES = Capabilities(
         "answer of the Responses API that is none at all is asked for five more times; all else is asked for once.",
         "login": "With the GitHub login or COPILOT_GITHUB_TOKEN it calls GitHub's models without a gateway; "
         "that way cannot be tried offline and is in no test.",
-        "review": "Its own rules stop its editors and redirections into files, inspan's box every other write.",
+        "review": "Its own rules stop its editors and redirections into files, inspan's box every other write. In a "
+        "folder that you trust, hooks and servers of the project run, inside that box.",
+        "exec": "In the profile user it writes its own ~/.copilot/config.json anew, also one that it cannot read.",
         "system_prompt": "It cannot be replaced: what is asked for stands before the prompt.",
         "fork": "It has no option to go on in a copy of a session.",
         "max_turns": "It counts no turns; with a gateway, inspan counts its model calls.",

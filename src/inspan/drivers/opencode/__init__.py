@@ -66,6 +66,7 @@ _CAPABILITIES = Capabilities(
     attachments=("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"),
     mcp=("stdio", "http"),
     notes={
+        "exec": "It adds $schema to settings files that have none, and installs its plugin library beside them.",
         "review": "Its own rules keep its tools from editing; a box keeps its shell from it. A project's settings "
         "and plugins are left out.",
         "allowed_tools": "Edit and Write are one permission. Behind a pattern such as Bash(git *) no command may "

@@ -141,6 +141,7 @@ DRIVER = Driver(
         attachments=("image/png", "image/jpeg", "image/gif", "image/webp"),
         mcp=("stdio", "http"),
         notes={
+            "exec": "At its start it renames a project's .pi/commands to .pi/prompts (1.5).",
             "review": "It has no permissions of its own: tools that edit are not offered, and inspan's box keeps its "
             "shell from writing, except below TMPDIR and its own folder, in the profile user ~/.pi/agent.",
             "allowed_tools": "Patterns are kept by an extension of inspan's; a shell command that is allowed by a "

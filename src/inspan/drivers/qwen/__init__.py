@@ -44,8 +44,8 @@ _CAPABILITIES = Capabilities(
         "fork": "A fork gets its id from the program.",
         "mcp": "Headers of a server are taken in mode exec alone.",
         "reports_usage": "It does not tell cache writes and reasoning tokens: they are in its input and output.",
-        "follows_gateway": "It sends a failed call up to six times more, and 0.24 has no setting against it. An "
-        "administrator's settings file gives way to the one of the run.",
+        "follows_gateway": "It sends a failed call up to six times more, and 0.24 has no setting against it: behind a "
+        "gateway inspan ends the run at the first. An administrator's settings file gives way to the one of the run.",
     },
 )
 
