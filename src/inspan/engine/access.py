@@ -127,7 +127,8 @@ def _found(task: Task, driver: Driver, env: Mapping[str, str]) -> Access:
     if path:
         return _by_login(path, env)
     if task.profile == "clean" and not driver.key_optional:
-        names = ", ".join(driver.credentials)
+        others = () if "/" in task.model else driver.withheld  # With any of these it would be another provider's run.
+        names = ", ".join((*driver.credentials, *others))
         raise CredentialsMissing(
             f"The profile clean does not use your login, and none of {names} is set.",
             next_step=f"Set one of them, name a key with --key-from, or use --profile user ({driver.login_hint}).",

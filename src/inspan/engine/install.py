@@ -35,10 +35,10 @@ def install(driver: Driver) -> Program:
     if driver.built_in or driver.hosted:
         return locate(driver)
     if not driver.install.package:
-        raise AgentMissing(
-            f"{driver.title} is installed by you: inspan has no package for it.",
-            next_step=f"Install {driver.program!r}, or set {driver.program_variable} to the program.",
-        )
+        step = f"Install {driver.program!r}, or set {driver.program_variable} to the program."
+        if driver.family:
+            step = f"Install its program, and name the command that starts it: -a '{driver.name}:COMMAND'."
+        raise AgentMissing(f"{driver.title} is installed by you: inspan has no package for it.", next_step=step)
     if version_of(driver.install.version) < driver.oldest:
         raise AgentTooOld(
             f"{driver.title} {driver.install.version} is too old; it takes {dotted(driver.oldest)}.",
