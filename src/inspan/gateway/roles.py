@@ -52,6 +52,6 @@ class Roles:
 
     def _is_aside(self, ask: Ask) -> bool:
         if self._expects_tools:
-            return not any(tool.fields or tool.kind == "custom" for tool in ask.tools)
+            return not ask.has_tools
         self._first_model = self._first_model or ask.model
         return ask.model != self._first_model

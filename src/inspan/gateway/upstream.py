@@ -33,6 +33,11 @@ class Ask:
     max_output: int | None = None
     turns: int = 0
 
+    @property
+    def has_tools(self) -> bool:
+        """Whether a tool of the agent's own is on offer; those that the provider runs itself have no fields."""
+        return any(tool.fields or tool.kind == "custom" for tool in self.tools)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:

@@ -77,7 +77,7 @@ class ScriptUpstream:
         for call in self._asides:
             if _occurs(call.when, request.plain):
                 return 0, call
-        if self._answers_asides and request.ask and not request.ask.tools:
+        if self._answers_asides and request.ask and not request.ask.has_tools:
             return 0, _ASIDE
         return None
 
