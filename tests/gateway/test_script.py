@@ -164,7 +164,12 @@ def test_a_request_without_tools_is_answered_aside_and_uses_no_step(wire: str) -
     with Stage(scenario) as stage:
         said = [
             said_in_body(wire, stage.ask(wire, text, stream=False, tools=tools).json)
-            for text, tools in (("a title", ()), ("please", ()), ("go", ({"name": "Look"},)), ("a title", ()))
+            for text, tools in (
+                ("a title", ()),
+                ("please", ()),
+                ("go", ({"name": "Look", "fields": ("at",)},)),
+                ("a title", ({"name": "web_search"},)),  # A tool of the provider's, which takes nothing.
+            )
         ]
     assert said == ["An aside.", "at your service", "first", "An aside."]
     assert stage.script.complaint == ""
