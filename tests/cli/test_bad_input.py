@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from inspan.engine.plan import prepare
-from inspan.engine.registry import driver
+from inspan.engine.registry import agent_names, driver
 from inspan.errors import BadInput
 from inspan.protocol.limits import Limits
 from inspan.protocol.task import Task
@@ -100,7 +100,7 @@ TASKS = [
         name="unknown agent that is near to none",
         arguments=("run", "do it", "-a", "zzz"),
         says=("agent 'zzz'",),
-        next="Known agents: claude, codex, scripted.",
+        next=f"Known agents: {', '.join(agent_names())}.",
         code="unknown_agent",
     ),
     Row(

@@ -394,11 +394,14 @@ def _own_state(driver: Driver, added: Mapping[str, str]) -> Iterator[str]:
 
 def _beside(program: str) -> tuple[str, ...]:
     """The folders that a program needs when a private /tmp would hide it: its own and the one above."""
-    real = os.path.realpath(program)
-    if not real.startswith("/tmp/"):
-        return ()
-    own, above = os.path.dirname(real), os.path.dirname(os.path.dirname(real))
-    return (next((folder for folder in (above, own) if folder not in ("/", "/tmp")), real),)
+    # By both of its names: the link of a virtual environment is what is started.
+    paths = dict.fromkeys((os.path.realpath(program), os.path.abspath(program)))
+    return tuple(dict.fromkeys(_with_folder(path) for path in paths if path.startswith("/tmp/")))
+
+
+def _with_folder(program: str) -> str:
+    own, above = os.path.dirname(program), os.path.dirname(os.path.dirname(program))
+    return next((folder for folder in (above, own) if folder not in ("/", "/tmp")), program)
 
 
 def _describe(plan: Plan, folder: RunFolder) -> None:

@@ -1,5 +1,7 @@
 """What an agent does with its tools."""
 
+import os
+import shutil
 import sys
 from typing import Any
 
@@ -75,11 +77,13 @@ def long_output(ground: Ground) -> None:
 
 @scenario("a tool of a server of the user's")
 def extra_tools(ground: Ground) -> None:
+    # In the working folder, and by the interpreter behind a virtual environment: a box may hide where both lie.
+    script = shutil.copy(tool_server.__file__, ground.work)
     story = ground.run(
         '[[call]]\nuse = {tool = "echo", server = "tool-box", input = {text = "hello"}}\n'
         '[[call]]\nexpect = "echo: hello"\nsay = "Done."\n',
         "--mcp",
-        f"tool-box={sys.executable} {tool_server.__file__}",
+        f"tool-box={os.path.realpath(sys.executable)} {script}",
     )
     story.is_done()
     outputs = [event["output"] for event in story.of("tool_completed")]
