@@ -143,6 +143,8 @@ def test_a_mode_that_is_the_current_one_is_left_alone() -> None:
 def test_a_recorded_line_has_no_descriptions_in_it() -> None:
     told = b'{"params":{"update":{"availableCommands":[{"name":"x","description":"long"}]}}}'
     assert recordable(told) == b'{"params":{"update":{"availableCommands":[]}}}'
+    skills = b'{"availableCommands":[],"_meta":{"availableSkills":["a"],"details":[{"name":"a","body":"long"}]}}'
+    assert recordable(skills) == (b'{"availableCommands":[],"_meta":{"availableSkills":[],"details":[{"name":"a"}]}}')
     assert recordable(b'{"modes":{"availableModes":[{"id":"a","description":"long"}]}}') == (
         b'{"modes":{"availableModes":[{"id":"a"}]}}'
     )

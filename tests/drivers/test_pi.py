@@ -6,6 +6,7 @@ import pytest
 
 from inspan.contracts.driver import kind_told
 from inspan.drivers.pi import DRIVER
+from inspan.drivers.pi.recordable import recordable
 from inspan.drivers.pi.transcript import read
 from inspan.folds.summary import summarize
 from inspan.protocol.events import (
@@ -281,3 +282,14 @@ def test_a_session_of_two_turns_counts_each_and_tells_of_a_torn_line() -> None:
 )
 def test_its_last_words_tell_the_kind_of_failure(words: str, kind: str | None) -> None:
     assert kind_told(DRIVER.failures, words) == kind
+
+
+def test_its_own_prompt_is_not_recorded() -> None:
+    prompt = b'{"role":"system","content":"","sections":{"preamble":"words of the vendor"}}'
+    said = b'{"role":"assistant","content":[{"type":"text","text":"hello"}]}'
+    line = b'{"type":"agent_end","messages":[%b,%b]}'
+    assert recordable(line % (prompt, said)) == line % (b'{"role":"system","content":""}', said)
+    assert [recordable(each) for each in (b'{"type":"agent_start"}', b'{"role":"system"')] == [
+        b'{"type":"agent_start"}',
+        b'{"role":"system"',
+    ]

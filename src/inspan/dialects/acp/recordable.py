@@ -8,6 +8,9 @@ from inspan.protocol.wire import UNREADABLE
 
 _DESCRIBING = (b'"availableCommands"', b'"configOptions"', b'"availableModels"', b'"availableModes"', b'"authMethods"')
 
+_WORDS = ("description", "body")
+_LISTS = {"availableCommands", "availableSkills"}
+
 
 def recordable(line: bytes) -> bytes:
     """The line without lists of commands and without descriptions; any other as it is."""
@@ -25,8 +28,7 @@ def _plain(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     kept: dict[str, Any] = {
-        name: _plain(each) for name, each in cast(dict[str, Any], value).items() if name != "description"
+        name: _plain(each) for name, each in cast(dict[str, Any], value).items() if name not in _WORDS
     }
-    if "availableCommands" in kept:
-        kept["availableCommands"] = []
-    return kept
+    emptied: dict[str, Any] = {name: [] for name in kept.keys() & _LISTS}
+    return kept | emptied

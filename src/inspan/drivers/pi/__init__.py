@@ -79,6 +79,12 @@ def _read(session: bytes) -> Sequence[Event]:
     return read(session)
 
 
+def _recordable(line: bytes) -> bytes:
+    from .recordable import recordable  # Start-up time: runs do not need it.
+
+    return recordable(line)
+
+
 DRIVER = Driver(
     name="pi",
     title="Pi",
@@ -119,6 +125,7 @@ DRIVER = Driver(
     transcripts="sessions/*/*_{session_id}.jsonl",
     transcript=Transcript(read=_read),
     instructions="AGENTS.md",
+    recordable=_recordable,
     skills=SKILLS,
     trial_model="openai/gpt-5.2",
     capabilities=Capabilities(
