@@ -117,8 +117,8 @@ def test_the_settings_of_a_run_stand_above_those_that_lead_past_the_gateway() ->
 
 def test_opencode_keeps_what_a_setting_may_not_expand() -> None:
     driver = _driver("opencode")
-    task = Task(prompt="do it", cwd="/work/{env:HOME}", model_from="script:x")
-    place = msgspec.structs.replace(_place(driver), cwd="/work/{env:HOME}")
+    task = Task(prompt="do it", cwd="/here/{env:HOME}", model_from="script:x")
+    place = msgspec.structs.replace(_place(driver), cwd="/here/{env:HOME}")
     settings = driver.channels[0].launch(task, place).env["OPENCODE_CONFIG_CONTENT"]
     assert "{env:" not in settings
     assert '"title":{"disable":true}' in settings.replace(" ", "")
