@@ -1,15 +1,21 @@
 # Each target sets up what it needs: a .venv with plain python3, uv inside it where it can be had.
 PYTHON ?= python3
 BIN := .venv/bin
+# Tests wait more than they compute: two of them for each core.
+WORKERS ?= $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1) )))
 NEWEST := pyproject.toml requirements/core.txt requirements/test.txt
 
-.PHONY: demo test check matrix bench docs lock programs clean
+.PHONY: demo test soak check matrix bench docs lock programs clean
 
 demo: .venv/.core
 	@$(BIN)/inspan demo
 
 test: .venv/.test programs
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations 30 --durations-min 5 $(ARGS)
+
+# Every case of every test, and ten times as many generated examples and kills, other ones each time.
+soak: .venv/.test programs
+	INSPAN_SOAK=10 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: .venv/.test
 	$(BIN)/ruff check .

@@ -68,7 +68,7 @@ def _turns(here: Place, driver: Driver, rounds: int) -> list[_Turn]:
 
 def _mode(driver: Driver) -> Mode:
     """What a user would choose, unless only a box would let root have it: the program alone has none."""
-    boxed = driver.capabilities.root_needs_box and os.geteuid() == 0
+    boxed = driver.capabilities.root_needs_sandbox and os.geteuid() == 0
     return "complete" if boxed else "exec"
 
 

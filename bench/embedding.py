@@ -29,7 +29,7 @@ def measure(*, quick: bool = False) -> list[Row]:
                 spent[engine].append(_ours(here, runs, engine))
     note = f"{runs} runs at once x {_LINES} lines of {average:.0f} bytes, {_SECRETS} secrets, log on; {rounds} rounds"
     return [
-        _cpu("cpu_per_event_vs_sdk", spent["auto"], spent["sdk"], lines=runs * _LINES, bar=0.6, note=note),
+        _cpu("cpu_per_event_vs_sdk", spent["auto"], spent["sdk"], lines=runs * _LINES, bar=0.45, note=note),
         _cpu("cpu_per_event_vs_sdk_fast", spent["hyperscan"], spent["sdk"], lines=runs * _LINES, bar=0.35, note=note),
         _memory("memory_vs_sdk", spent["auto"], spent["sdk"], note=note),
         _memory("memory_vs_sdk_fast", spent["hyperscan"], spent["sdk"], note=note),
@@ -57,6 +57,6 @@ def _cpu(
 
 
 def _memory(name: str, ours: list[dict[str, Any]], peer: list[dict[str, Any]], *, note: str) -> Row:
-    bar = 0.35 if name == "memory_vs_sdk" else None
+    bar = 0.3 if name == "memory_vs_sdk" else None
     typical, typical_peer = (median(each["peak_mb"] for each in side) for side in (ours, peer))
     return at_most(name, typical, typical_peer, bar=bar, unit="MB peak", note=note)

@@ -12,8 +12,8 @@ from bench.stage.place import Place, inspan, place
 from bench.stage.rows import Row, at_most_alone
 from inspan.protocol.events import RunEnded, RunStarted, TextSaid
 from inspan.protocol.wire import SCHEMA, encode
-from inspan.stores.folder import RunFolder, claim, mark_active, take_lock, write_json
-from inspan.stores.log import RunLog
+from inspan.stores.event_log import RunLog
+from inspan.stores.run_folder import RunFolder, claim_folder, lock_run, mark_active, write_json
 
 _LONGEST_S = 30.0
 
@@ -23,7 +23,7 @@ def measure(*, quick: bool = False) -> list[Row]:
     events = 20 if quick else 200
     with place() as here:
         folder = _folder(here)
-        lock = take_lock(folder)
+        lock = lock_run(folder)
         log = RunLog(folder.log)
         try:
             waits_ms = _waits_ms(here, folder, log, events=events)
@@ -76,7 +76,7 @@ def _append(log: RunLog, event: RunStarted | TextSaid | RunEnded) -> None:
 
 def _folder(here: Place) -> RunFolder:
     runs = os.path.join(here.state, "projects", "shop", "default", "runs")
-    folder = claim(runs, pid=os.getpid(), now=datetime.now(UTC))
+    folder = claim_folder(runs, pid=os.getpid(), now=datetime.now(UTC))
     write_json(folder.file("run.json"), {"run_id": folder.run_id, "created_at": time.time(), "agent": "claude"})
     mark_active(here.state, folder)
     return folder

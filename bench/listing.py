@@ -25,7 +25,7 @@ def measure(*, quick: bool = False) -> list[Row]:
     spent = {name: least_cpu_s(each) * 1e3 for name, each in measured.items()}
     note = f"{runs} ended runs, least CPU of {rounds} rounds, peer: import sqlite3, msgspec"
     return [
-        at_most("ps_10k_vs_imports", spent["all"], spent["imports"], bar=3, unit="ms CPU", note=f"ps -a; {note}"),
+        at_most("ps_10k_vs_imports", spent["all"], spent["imports"], bar=2.5, unit="ms CPU", note=f"ps -a; {note}"),
         at_most(
             "ps_10k_living_vs_imports", spent["living"], spent["imports"], bar=3, unit="ms CPU", note=f"ps; {note}"
         ),

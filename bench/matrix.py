@@ -9,7 +9,7 @@ from typing import Any
 from bench.stage.place import inspan, place
 from bench.stage.programs import installed, programs
 from bench.stage.rows import Row, at_most_alone
-from inspan.engine.registry import drivers
+from inspan.agents.registry import load_drivers
 
 _BAR_S = 900
 _LONGEST_S = 3600.0
@@ -19,7 +19,10 @@ _FEW = ("-s", "answer", "-s", "shell")
 def measure(*, quick: bool = False) -> list[Row]:
     """Wall time of `inspan matrix` on what is here; the bar is set for all of it."""
     with place() as here:
-        found = [*(driver.name for driver in installed(here)), *(each.name for each in drivers() if each.hosted)]
+        found = [
+            *(driver.name for driver in installed(here)),
+            *(each.name for each in load_drivers() if each.program.hosted),
+        ]
         words = [word for name in found for word in ("-a", name)] + list(_FEW if quick else ())
         started = time.monotonic()
         done = subprocess.run(

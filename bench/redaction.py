@@ -49,7 +49,7 @@ def _stream_row(name: str, lines: Sequence[bytes], secrets: dict[str, str], engi
 
 def _line_row(name: str, lines: Sequence[bytes], secrets: dict[str, str], engine: Engine) -> dict[str, Any]:
     compiled = SecretSet(secrets, engine=engine)
-    ours = _cpu_s(lambda: _each(lines, compiled.find_any)) / len(lines) * 1e6
+    ours = _cpu_s(lambda: _each(lines, compiled.has_secret)) / len(lines) * 1e6
     sample = lines[:500]
     peer = _cpu_s(lambda: _each(sample, _replacer(secrets))) / len(sample) * 1e6
     average = sum(map(len, lines)) / len(lines)

@@ -7,8 +7,8 @@ from statistics import median
 from bench.stage.place import Place, inspan, place
 from bench.stage.rows import Row, at_most
 from bench.stage.servers import serving
-from inspan.engine.program import carried
-from inspan.engine.registry import drivers
+from inspan.agents.program import find_bundled_file
+from inspan.agents.registry import load_drivers
 
 _KEY = "bench-0123456789"
 _BAR = 1.3
@@ -31,8 +31,10 @@ def measure(*, quick: bool = False) -> list[Row]:
 
 def _replay_and_script(here: Place, agent: str, rounds: int) -> tuple[float, float]:
     """Median seconds of a replayed and of a scripted run."""
-    wheels = [each for each in drivers() if each.install.program and each.install.source == "wheel"]
-    here.env |= {each.program_variable: carried(each.install.program) for each in wheels}
+    wheels = [
+        each for each in load_drivers() if each.program.install.program and each.program.install.source == "wheel"
+    ]
+    here.env |= {each.program_variable: find_bundled_file(each.program.install.program) for each in wheels}
     here.env["BENCH_KEY"] = _KEY
     scenario, cassette = here.path("agent", "scenario.toml"), here.path("agent", "cassette")
     with open(scenario, "w", encoding="utf-8") as file:

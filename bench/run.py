@@ -10,6 +10,7 @@ import os
 import platform
 import sys
 import time
+import traceback
 from datetime import UTC, datetime
 from importlib import import_module, metadata
 from typing import Any
@@ -25,19 +26,26 @@ _HEADS = ("figure", "ours", "peer", "ratio", "bar", "", "unit", "note")
 
 
 def main() -> int:
-    """Prints and writes the figures; the table says which bar was missed."""
+    """Prints and writes the figures, each topic's as it ends; the table says which bar was missed."""
     arguments = _arguments()
-    topics = _topics(arguments.names)
     rows: list[Row] = []
-    for topic in topics:
+    failed: list[str] = []
+    for topic in _topics(arguments.names):
         started = time.monotonic()
-        measured = import_module(f"bench.{topic}").measure(quick=arguments.quick)
+        try:
+            measured = import_module(f"bench.{topic}").measure(quick=arguments.quick)
+        except Exception:  # The others' figures are worth having.
+            traceback.print_exc()
+            failed.append(topic)
+            continue
         if not arguments.quick:
             _write(measured)
         rows += measured
         print(f"{topic}: {time.monotonic() - started:.0f} s", file=sys.stderr)
     print(_table(rows))
-    return 0
+    if failed:
+        print(f"could not be measured: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
 
 
 def _arguments() -> argparse.Namespace:

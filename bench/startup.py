@@ -60,7 +60,7 @@ def _first_event(here: Place, rounds: int) -> list[Row]:
     peer, alone, first, inside = map(median, figures)
     note = f"median wall of {rounds}, bare agent's {alone:.1f} ms taken off; peer: import asyncio"
     return [
-        at_most("first_event_vs_asyncio", first - alone, peer, bar=3, unit="ms", note=f"inspan run --json; {note}"),
+        at_most("first_event_vs_asyncio", first - alone, peer, bar=2.3, unit="ms", note=f"inspan run --json; {note}"),
         at_most(
             "first_event_in_process_vs_asyncio",
             inside - alone,

@@ -12,17 +12,17 @@ from typing import Any, cast, get_args
 import click
 import msgspec
 
-from inspan.api.failures import failure_class
-from inspan.cli.exit_codes import of_run
-from inspan.cli.start import inspan
-from inspan.config.keys import ANY, Leaf, Table, leaves, spelled, tree
-from inspan.config.variables import name_of
+from inspan import __version__
+from inspan.agents.registry import load_drivers
+from inspan.cli.commands.agents import cells, listing
+from inspan.cli.main import inspan
+from inspan.config.keys import ANY, Leaf, Table, format_key, key_tree, leaves
+from inspan.config.variables import variable_name
 from inspan.contracts.driver import Capabilities, Driver
-from inspan.engine.registry import drivers
 from inspan.errors import AgentFailed, InspanError
-from inspan.protocol.events import Event, RunEnded
-from inspan.protocol.outcome import REASONS, outcome_of
-from inspan.testing.same_story import table as differences
+from inspan.protocol.events import Event
+from inspan.protocol.reasons import REASONS
+from inspan.testing.channel_comparison import format_table as differences
 
 DOCS = Path(__file__).parent
 _WIDTH = 100
@@ -36,13 +36,15 @@ Written by `docs/generate.py` from `src/inspan/config/settings.py`; change the s
 
 The keys of `config.toml`, `inspan.toml` and `inspan.local.toml`. How the layers work, and what trust is:
 [Configure](../guides/configure.md). NAME stands for a name: of an agent below `agents`, of your own elsewhere. Keys
-marked with **trust** are taken from a project only if you trust it; values marked with **hidden** are never shown.
+marked with **trust** are taken from a project only if you trust it; values marked with **hidden** are
+shown by no command about the configuration. A run's own records have them as the run got them, without those that
+[look like secrets](../concepts/redaction.md).
 """
 
 _ERRORS_HEAD = """# Errors
 
-Written by `docs/generate.py` from `src/inspan/errors.py` and `src/inspan/api/failures.py`; change those, then run the
-script.
+Written by `docs/generate.py` from `src/inspan/errors.py` and `src/inspan/protocol/reasons.py`; change those, then run
+the script.
 
 All errors are in `inspan.errors`, in one tree. Each has a `code` that stays the same, a `message`, a `next_step`, and
 `retry_helps`, which says whether trying again without changing anything can help. `tried` is what was being done and
@@ -50,7 +52,7 @@ All errors are in `inspan.errors`, in one tree. Each has a `code` that stays the
 
 There are two kinds of bad news. **inspan cannot do its work**, or was asked for something that cannot be: that is
 raised, before a run exists. **The agent failed**: that is the outcome of a run and is never raised by running it.
-`Result.errors` holds it as a value of the branch `AgentFailed`, and `Result.check()` raises it.
+`AgentResult.errors` holds it as a value of the branch `AgentFailed`, and `AgentResult.check()` raises it.
 """
 
 _ERROR_ATTRIBUTES = (
@@ -61,7 +63,7 @@ _ERROR_ATTRIBUTES = (
 
 _CHANNELS_HEAD = """# What channels tell differently
 
-Written by `docs/generate.py` from the drivers; change `differs` of a channel, then run the script.
+Written by `docs/generate.py` from the drivers; change `event_differences` of a channel, then run the script.
 
 Some agents can be driven in two ways: by their own stream, which is the usual one, and by the Agent Client Protocol
 ([`--channel acp`](../guides/acp-agents.md)). The same scenario gives the same events by both, but for these:
@@ -73,11 +75,11 @@ _CAPABILITIES: dict[str, dict[str, str]] = {
     "Modes and tools": {
         "exec": "`--mode exec`",
         "review": "`--mode review`",
-        "review_needs_box": "review only in a box",
+        "review_needs_sandbox": "review only in a sandbox",
         "complete": "`--mode complete`",
         "allowed_tools": "`--allow-tool`",
         "disallowed_tools": "`--deny-tool`",
-        "root_needs_box": "as root only in a box",
+        "root_needs_sandbox": "as root only in a sandbox",
     },
     "Sessions and prompts": {
         "resume": "`--resume`",
@@ -125,12 +127,13 @@ def pages() -> dict[Path, str]:
         (concepts / "agents.md", "driven", _driven_table),
         (concepts / "agents.md", "state", _state_table),
         (concepts / "events.md", "events", _event_table),
+        (DOCS.parent / "README.md", "agents", _agents_command),
     )
     found = {
         reference / "cli.md": _CLI_HEAD + "".join(_command_pages()),
         reference / "errors.md": _ERRORS_HEAD + _error_tables(),
         reference / "configuration.md": _CONFIG_HEAD + "".join(_key_tables()),
-        reference / "channels.md": f"{_CHANNELS_HEAD}{differences(drivers())}\n",
+        reference / "channels.md": f"{_CHANNELS_HEAD}{differences(load_drivers())}\n",
     }
     for path, name, table in tables:
         found[path] = _filled(path, found.get(path) or path.read_text(encoding="utf-8"), name, table)
@@ -164,7 +167,7 @@ def _below(context: click.Context, group: click.Group) -> Iterator[str]:
 
 
 def _key_tables() -> Iterator[str]:
-    for section, node in tree().below.items():
+    for section, node in key_tree().below.items():
         yield f"\n## {section}\n\n{node.doc if isinstance(node, Table) else ''}\n\n"
         yield "| key | takes | default | what it is for | variable |\n|---|---|---|---|---|\n"
         yield from (_key_row(path, leaf) for path, leaf in leaves(node, (section,)))
@@ -172,25 +175,25 @@ def _key_tables() -> Iterator[str]:
 
 def _key_row(path: tuple[str, ...], leaf: Leaf) -> str:
     note = leaf.note
-    key = spelled(tuple("NAME" if name == ANY else name for name in path))
+    key = format_key(tuple("NAME" if name == ANY else name for name in path))
     marks = [mark for mark, is_so in (("**trust**", note.guarded), ("**hidden**", note.secret)) if is_so]
-    marks += ["Your own file alone."] if note.mine else []
-    default = note.kind.spell(leaf.default)
+    marks += ["Your own file alone."] if note.user_only else []
+    default = note.value_type.to_toml(leaf.default)
     shown = f"`{msgspec.json.encode(default).decode()}`" if default not in ("", []) else ""
-    variable = f"`{name_of(path)}`" if name_of(path) and not note.mine else ""
-    return f"| `{key}` | {note.kind.words} | {shown} | {' '.join([note.doc, *marks])} | {variable} |\n"
+    variable = f"`{variable_name(path)}`" if variable_name(path) and not note.user_only else ""
+    return f"| `{key}` | {note.value_type.description} | {shown} | {' '.join([note.doc, *marks])} | {variable} |\n"
 
 
 def _capability_tables() -> str:
     parts: list[str] = []
     for title, columns in _CAPABILITIES.items():
         parts += [f"## {title}\n", *_rows(["agent", *columns.values()])]
-        for each in drivers():
+        for each in load_drivers():
             cells = [_capability(getattr(_usual(each), field)) for field in columns]
             parts += _row([_agent(each), *cells])
         parts.append("")
     parts.append("## Notes\n")
-    for each in drivers():
+    for each in load_drivers():
         if notes := _usual(each).notes:
             parts += [f"**{each.title}**\n", *(f"- `{field}`: {note}" for field, note in notes.items()), ""]
     return "\n".join(parts).rstrip()
@@ -209,34 +212,57 @@ def _capability(value: object) -> str:
 
 def _variable_table() -> str:
     rows = [*_rows(["agent", "program", "keys, the first found is used", "address", "config folder"])]
-    for each in drivers():
+    for each in load_drivers():
         if not (each.built_in or each.family):
-            keys = dict.fromkeys(name for way in each.ways or (each,) for name in way.credentials)
-            addresses = dict.fromkeys(name for way in each.ways or (each,) for name in way.base_url_variables)
-            program = "" if each.hosted else f"`{each.program_variable}`"
-            folder = f"`{each.config_variable}`" if each.config_variable else ""
+            keys = dict.fromkeys(name for way in each.providers or (each.provider,) for name in way.credentials)
+            addresses = dict.fromkeys(
+                name for way in each.providers or (each.provider,) for name in way.base_url_variables
+            )
+            program = "" if each.program.hosted else f"`{each.program_variable}`"
+            folder = f"`{each.state.config_variable}`" if each.state.config_variable else ""
             rows += _row([_agent(each), program, _words(keys), _words(addresses), folder])
     return "\n".join(rows)
 
 
 def _driven_table() -> str:
     rows = [*_rows(["agent", "driven by", "pinned", "works from", "tried from", "providers, the usual one first"])]
-    for each in drivers():
+    for each in load_drivers():
         if not each.built_in:
-            pinned = each.install.version
-            tried = _dotted(each.tested) or pinned
-            rows += _row([_agent(each), _channels(each), pinned, _dotted(each.oldest), tried, _providers(each)])
+            pinned = each.program.install.version
+            tried = _dotted(each.program.tested) or pinned
+            rows += _row([_agent(each), _channels(each), pinned, _dotted(each.program.oldest), tried, _providers(each)])
     return "\n".join(rows)
+
+
+def _agents_command() -> str:
+    """What `inspan agents` prints, as an example that a test runs: `…` for versions that differ between machines."""
+    rows = [cells(each, name=each.name, version=_listed_version(each)) for each in load_drivers()]
+    default = next(each.name for each in load_drivers() if each.default)
+    return f"<!-- run -->\n```console\n$ inspan agents\n{listing(rows, default=default)}\n```"
+
+
+def _listed_version(driver: Driver) -> str:
+    if driver.program.hosted:
+        return "API"
+    if driver.family:
+        return "-"
+    if driver.built_in:
+        return __version__
+    return (
+        driver.program.install.version
+        if driver.program.install.source == "wheel" and driver.program.install.package
+        else "…"
+    )
 
 
 def _state_table() -> str:
     rows = [*_rows(["agent", "in `user`", "in `clean`, by", "instructions", "skills", "transcript"])]
-    for each in drivers():
-        if not (each.built_in or each.family or each.hosted):
-            kept = "a file" if each.transcripts else "printed by the program"
-            variable = f"`{each.config_variable}`"
-            skills, paths = _words(each.skills), _words(each.state_paths)
-            rows += _row([_agent(each), paths, variable, f"`{each.instructions}`", skills, kept])
+    for each in load_drivers():
+        if not (each.built_in or each.family or each.program.hosted):
+            kept = "a file" if each.sessions.transcript_pattern else "printed by the program"
+            variable, read = _words([each.state.config_variable]), _words([each.instructions])
+            skills, paths = _words(each.skills), _words(each.state.state_paths)
+            rows += _row([_agent(each), paths, variable, read, skills, kept])
     return "\n".join(rows)
 
 
@@ -247,9 +273,9 @@ def _channels(driver: Driver) -> str:
 
 
 def _providers(driver: Driver) -> str:
-    if driver.ways:
-        return ", ".join(f"`{way.name}` ({_WIRES[way.wire]})" for way in driver.ways)
-    return f"{driver.provider or 'by `--base-url`'} ({_WIRES[driver.wire]})"
+    if driver.providers:
+        return ", ".join(f"`{way.name}` ({_WIRES[way.wire]})" for way in driver.providers)
+    return f"{driver.provider.vendor or 'by `--base-url`'} ({_WIRES[driver.provider.wire]})"
 
 
 def _dotted(version: tuple[int, ...]) -> str:
@@ -261,7 +287,7 @@ def _agent(driver: Driver) -> str:
 
 
 def _words(words: Iterable[str]) -> str:
-    return ", ".join(f"`{word}`" for word in words)
+    return ", ".join(f"`{word}`" for word in words if word)
 
 
 def _rows(heads: Sequence[str]) -> Iterator[str]:
@@ -285,8 +311,8 @@ def _event_table() -> str:
 def _reason_table() -> str:
     rows = ["| reason | outcome | exit code |", "|---|---|---|"]
     for reason in REASONS:
-        outcome = outcome_of(reason)
-        rows.append(f"| `{reason}` | {outcome} | {of_run(RunEnded(outcome=outcome, reason=reason))} |")
+        outcome = REASONS[reason].outcome
+        rows.append(f"| `{reason}` | {outcome} | {REASONS[reason].exit_code} |")
     return "\n".join(rows)
 
 
@@ -298,10 +324,10 @@ def _error_tables() -> str:
         rows.append(f"| `{error.__name__}` | {parent} | `{error.code}` | {_yes(error.retry_helps)} | {words} |")
     rows += ["\n## By reason of a run\n", "| reason | outcome | class | retry helps |", "|---|---|---|---|"]
     for reason in REASONS:
-        error = failure_class(reason)
+        error = REASONS[reason].error
         told = "(none)" if reason == "done" else f"`{error.__name__}`"
         retry = "" if reason == "done" else _yes(error.retry_helps)
-        rows.append(f"| `{reason}` | {outcome_of(reason)} | {told} | {retry} |")
+        rows.append(f"| `{reason}` | {REASONS[reason].outcome} | {told} | {retry} |")
     attributes = "".join(f"\n- {line}" for line in _ERROR_ATTRIBUTES)
     return "\n".join(rows) + f"\n\nBeside the fields of every error, an `{AgentFailed.__name__}` has:\n{attributes}\n"
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -9,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from inspan.engine.program import carried
-from inspan.engine.registry import drivers
+from inspan.agents.program import find_bundled_file
+from inspan.agents.registry import load_drivers
 
-from .house import House
-from .index import index
-from .npm import Registry
+from .cli_env import CliEnv, short_folder
+from .npm_registry import Registry
+from .package_index import index_environment
+from .soak import choose_sample, load_profile
 
 PERMITTED_SKIPS = {
     "no-bubblewrap": "bubblewrap cannot be installed on this machine",
@@ -22,6 +24,23 @@ PERMITTED_SKIPS = {
 }
 # A user namespace without capabilities: an ordinary user who can still reach a Python that root installed.
 _ORDINARY = ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--")
+
+
+load_profile()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    choose_sample(config, items)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Signals reach what the tests start, also where a shell in the background, or nohup, had them ignored."""
+    config.addinivalue_line("markers", "sample(count): so many cases in `make test`, all of them in `make soak`")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -39,39 +58,56 @@ def skip(name: str) -> None:
     pytest.skip(f"{name}: {PERMITTED_SKIPS[name]}")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def sockets() -> Iterator[None]:
+    """What is run inside of this process keeps its sockets apart from those of the user's own runs."""
+
+    class Session:
+        pass
+
+    owner = Session()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", short_folder(owner))
+        yield
+
+
 @pytest.fixture(scope="session")
 def binaries() -> dict[str, str]:
     """The real programs of both vendors, as their wheels carry them; a missing one is an error, never a skip."""
-    wheels = [driver for driver in drivers() if driver.install.package and driver.install.source == "wheel"]
-    found = {driver.program_variable: carried(driver.install.program) for driver in wheels}
+    wheels = [
+        driver
+        for driver in load_drivers()
+        if driver.program.install.package and driver.program.install.source == "wheel"
+    ]
+    found = {driver.program_variable: find_bundled_file(driver.program.install.program) for driver in wheels}
     missing = [name for name, path in found.items() if not path]
     assert not missing, f"not installed: {missing}; run `make test`"
     return found
 
 
 @pytest.fixture
-def house(tmp_path: Path, binaries: dict[str, str]) -> Iterator[House]:
+def cli_env(tmp_path: Path, binaries: dict[str, str]) -> Iterator[CliEnv]:
     """A house with the real agents in it, owned by whoever runs the tests."""
     (tmp_path / "house").mkdir()
-    made = House(tmp_path / "house", binaries=binaries)
+    made = CliEnv(tmp_path / "house", binaries=binaries)
     yield made
     made.close()
 
 
 @pytest.fixture
-def user_house(tmp_path: Path, binaries: dict[str, str]) -> Iterator[House]:
+def user_cli_env(tmp_path: Path, binaries: dict[str, str]) -> Iterator[CliEnv]:
     """The same house for an ordinary user: when root runs the tests, a user without powers lives in it."""
     (tmp_path / "house").mkdir()
     prefix = _ORDINARY if os.geteuid() == 0 else ()
     if prefix and subprocess.run([*prefix, "true"], check=False).returncode:
         skip("no-namespaces")
-    made = House(tmp_path / "house", prefix=prefix, binaries=binaries)
+    made = CliEnv(tmp_path / "house", prefix=prefix, binaries=binaries)
     yield made
     made.close()
 
 
 @pytest.fixture
-def shelf() -> Iterator[Registry]:
+def npm_registry() -> Iterator[Registry]:
     """A registry of npm packages of the test's own."""
     made = Registry()
     yield made
@@ -84,10 +120,10 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("node")
     names = {name: str(home / name) for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")}
     nowhere = {"npm_config_registry": "http://127.0.0.1:9", "npm_config_fetch_retries": "0"}
-    fetch = "from tests.npm import tiny; from inspan.engine.install import install; install(tiny())"
+    fetch = "from tests.npm_registry import tiny; from inspan.agents.install import install; install(tiny())"
     done = subprocess.run(
         [sys.executable, "-c", fetch],
-        env={"PATH": os.environ["PATH"], **nowhere, **names, **index()},
+        env={"PATH": os.environ["PATH"], **nowhere, **names, **index_environment()},
         cwd=Path(__file__).parent.parent,
         capture_output=True,
         text=True,

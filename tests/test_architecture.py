@@ -5,39 +5,49 @@ import re
 import subprocess
 import sys
 import tokenize
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
 import inspan
-from inspan.engine.registry import drivers
+from inspan.agents.registry import load_drivers
 
 SOURCE = Path(inspan.__file__).parent
 
-_WORDS = {"protocol", "errors"}
-_TERMS = _WORDS | {"contracts"}
-# Room → the rooms it may import. A room that is not here is an error: give it a row first.
+_VALUES = {"protocol", "errors"}
+_TERMS = _VALUES | {"contracts"}
+_PURE = _TERMS | {"framing", "redaction", "folds"}
+# Each package may import those of its row, which all stand above it. One without a row is an error: add one first.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
-    "protocol": set(),
-    "contracts": _WORDS,
+    "system": set(),
+    "protocol": {"errors"},
+    "contracts": _VALUES,
     "framing": _TERMS,
     "redaction": _TERMS,
     "folds": _TERMS,
     "reporters": _TERMS | {"redaction", "folds"},
     "dialects": _TERMS | {"framing"},
     "drivers": _TERMS | {"framing", "dialects"},
-    "transports": _TERMS | {"framing", "redaction"},
-    "sandboxes": _TERMS,
-    "config": _TERMS,
-    "gateway": _TERMS | {"framing", "redaction"},
-    "stores": _TERMS | {"framing", "redaction"},
-    "engine": _TERMS
-    | {"framing", "redaction", "folds", "dialects", "drivers", "transports", "sandboxes", "gateway", "stores"}
-    | {"config", "reporters"},
-    "api": _TERMS | {"engine", "folds", "stores", "reporters", "config"},
-    "cli": _TERMS | {"engine", "folds", "stores", "config", "reporters", "testing"},
-    "testing": _TERMS | {"engine", "folds", "stores", "reporters"},
+    "config": _TERMS | {"system"},
+    "transports": _TERMS | {"framing", "redaction", "system"},
+    "stores": _TERMS | {"framing", "redaction", "system"},
+    "containment": _TERMS | {"stores", "system"},
+    "sandboxes": _TERMS | {"containment"},
+    "gateway": _TERMS | {"framing", "redaction", "system"},
+    "agents": _TERMS | {"config", "containment", "dialects", "drivers", "sandboxes", "stores", "system"},
+    "credentials": _TERMS | {"redaction", "agents", "system"},
+    "spending": _PURE | {"gateway", "stores", "system", "transports"},
+    "running": _PURE | {"agents", "containment", "gateway", "spending", "stores", "system", "transports"},
+    "runs": _PURE | {"agents", "containment", "running", "stores", "system"},
+    "planning": _PURE
+    | {"agents", "config", "containment", "credentials", "gateway", "running", "runs", "spending", "stores", "system"}
+    | {"transports"},
+    "testing": _PURE | {"agents", "reporters", "stores", "system"},
+    "api": _PURE | {"agents", "planning", "reporters", "running", "runs", "stores", "system", "transports"},
+    "cli": _PURE
+    | {"agents", "config", "planning", "reporters", "running", "runs", "spending", "stores", "system", "testing"},
 }
 PURE = {"protocol", "contracts", "framing", "redaction", "folds", "dialects", "drivers"}
 _IO_MODULES = {"asyncio", "anyio", "socket", "subprocess", "select", "shutil", "sqlite3", "http"}
@@ -62,7 +72,7 @@ def room_of(path: Path) -> str:
     return first.removesuffix(".py")
 
 
-def imported(path: Path) -> set[str]:
+def list_imports(path: Path) -> set[str]:
     """Every module that a file imports anywhere in it, relative imports resolved."""
     package = ["inspan", *path.relative_to(SOURCE).parts[:-1]]
     found: set[str] = set()
@@ -76,8 +86,13 @@ def imported(path: Path) -> set[str]:
     return found
 
 
-def rooms_imported(path: Path) -> set[str]:
-    inner = {name.split(".")[1] for name in imported(path) if name.startswith("inspan.")}
+def module_name(path: Path) -> str:
+    parts = ["inspan", *path.relative_to(SOURCE).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def list_imported_rooms(path: Path) -> set[str]:
+    inner = {name.split(".")[1] for name in list_imports(path) if name.startswith("inspan.")}
     return {name for name in inner if name in ALLOWED} - {room_of(path)}
 
 
@@ -91,18 +106,64 @@ def test_a_room_imports_only_what_its_row_allows(path: Path) -> None:
     room = room_of(path)
     if room in ("__init__", "__main__"):
         return
-    assert rooms_imported(path) <= ALLOWED[room]
+    assert list_imported_rooms(path) <= ALLOWED[room]
 
 
-def test_rooms_do_not_import_in_a_circle() -> None:
+def test_no_package_imports_itself_by_way_of_another() -> None:
     edges = {room: set[str]() for room in ALLOWED}
     for path in modules():
         if room_of(path) in edges:
-            edges[room_of(path)] |= rooms_imported(path)
-    left = dict(edges)
-    while free := {room for room, needs in left.items() if not needs & left.keys()}:
-        left = {room: needs for room, needs in left.items() if room not in free}
-    assert left == {}
+            edges[room_of(path)] |= list_imported_rooms(path)
+    assert _find_cycles(edges) == set()
+
+
+def test_no_module_imports_itself_by_way_of_another() -> None:
+    # The package itself names all that is public, for type checkers alone.
+    paths = {module_name(path): path for path in modules() if path != SOURCE / "__init__.py"}
+    edges = {name: _list_imported_modules(path, paths.keys()) - {name} for name, path in paths.items()}
+    assert _find_cycles(edges) == set()
+
+
+def _list_imported_modules(path: Path, known: Collection[str]) -> set[str]:
+    """As `list_imports`, but a module that is imported from its package counts alone, not its package too."""
+    named = list_imports(path) & set(known)
+    return {name for name in named if not any(other.rpartition(".")[0] == name for other in named)}
+
+
+def _find_cycles(edges: dict[str, set[str]]) -> set[str]:
+    """What is left when all was taken away that needs nothing of the rest, or that nothing of the rest needs."""
+    left = {name: set(needs) for name, needs in edges.items()}
+    while True:
+        needed = set[str]().union(*left.values())
+        kept = {name: needs & left.keys() for name, needs in left.items() if needs & left.keys() and name in needed}
+        if kept.keys() == left.keys():
+            return set(left)
+        left = kept
+
+
+def test_an_import_inside_a_function_has_its_reason_beside_it() -> None:
+    bare = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}: {ast.unparse(node)}"
+        for path in modules()
+        for node, lines in _imports_in_functions(path)
+        if not any("#" in line for line in lines)
+    ]
+    assert bare == []
+
+
+def _imports_in_functions(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, list[str]]]:
+    """Each with the lines in which its reason may stand: its own, and those right above its block of imports."""
+    text = path.read_text()
+    lines, found = text.splitlines(), list[tuple[ast.Import | ast.ImportFrom, list[str]]]()
+    for function in ast.walk(ast.parse(text)):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for node in ast.walk(function):
+                if isinstance(node, ast.Import | ast.ImportFrom):
+                    first = node.lineno - 1
+                    while re.match(r"\s*((import|from)\b|#)", lines[first - 1]):
+                        first -= 1
+                    found.append((node, lines[first : node.end_lineno]))
+    return found
 
 
 @pytest.mark.parametrize("path", [path for path in modules() if room_of(path) in PURE], ids=lambda path: path.stem)
@@ -111,12 +172,12 @@ def test_a_pure_room_neither_waits_nor_does_io(path: Path) -> None:
     waits = [node for node in ast.walk(tree) if isinstance(node, ast.Await | ast.AsyncFunctionDef | ast.AsyncFor)]
     calls = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     assert not waits
-    assert not {name.split(".")[0] for name in imported(path)} & _IO_MODULES
+    assert not {name.split(".")[0] for name in list_imports(path)} & _IO_MODULES
     assert not calls & _IO_CALLS
 
 
 def test_no_agent_is_named_outside_its_driver() -> None:
-    names = {driver.name for driver in drivers() if not driver.built_in and not driver.family}
+    names = {driver.name for driver in load_drivers() if not driver.built_in and not driver.family}
     # With a dash behind it, it is a family of models.
     word = re.compile(rf"\b({'|'.join(sorted(names))})\b(?!-\w)", re.IGNORECASE)
     named: list[str] = []
@@ -137,44 +198,65 @@ def _tokens(path: Path) -> list[tokenize.TokenInfo]:
         return list(tokenize.generate_tokens(file.readline))
 
 
+def test_the_package_has_no_stray_files() -> None:
+    parts = {".py", ".md", ".toml"}
+    found = [path for path in SOURCE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert [str(path.relative_to(SOURCE)) for path in found if path.suffix not in parts] == ["py.typed"]
+
+
 def test_every_driver_is_found_by_its_file_name() -> None:
     entries = [
         path for path in (SOURCE / "drivers").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
     ]
     stems = [path.stem for path in entries if path.stem != "__init__"]
-    assert [driver.name for driver in drivers()] == sorted(stem.replace("_", "-") for stem in stems)
+    assert [driver.name for driver in load_drivers()] == sorted(stem.replace("_", "-") for stem in stems)
 
 
 def test_exactly_one_driver_is_the_default() -> None:
-    assert len([driver for driver in drivers() if driver.default]) == 1
+    assert len([driver for driver in load_drivers() if driver.default]) == 1
 
 
 def test_the_public_names_are_exactly_these() -> None:
     assert sorted(inspan.__all__) == [
+        "AgentResult",
+        "AgentRunner",
         "AgentSession",
         "BASE_ALLOWED_TOOLS",
         "Budget",
         "CompletionClient",
+        "Decision",
         "Event",
         "InspanError",
         "Limits",
         "McpServer",
+        "PermissionRequest",
         "Price",
         "Rates",
+        "Record",
         "Reporter",
-        "Result",
         "Run",
         "RunEnded",
-        "Runner",
+        "SessionState",
         "Task",
+        "Tool",
+        "ToolContext",
+        "ToolError",
         "Usage",
+        "allow",
+        "attach_session",
+        "create_agent_runner",
+        "create_console_reporter",
+        "declare_tool",
+        "deny",
         "find_run",
         "follow",
+        "open_session",
         "run",
         "run_sync",
-        "runner",
         "start",
+        "tool",
         "validate_environment",
+        "wrap_agent_as_completion_client",
     ]
     assert all(getattr(inspan, name) is not None for name in inspan.__all__)
 

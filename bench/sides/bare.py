@@ -16,21 +16,22 @@ from typing import Any, cast
 import msgspec
 
 from bench.sides.spent import tell
+from inspan.agents.program import locate_program
+from inspan.agents.registry import find_driver
 from inspan.contracts.dialect import Dialect
 from inspan.contracts.driver import Driver
-from inspan.engine.plan import Prepared, discard, prepare
-from inspan.engine.program import locate
-from inspan.engine.registry import driver as driver_of
 from inspan.gateway import Gateway, ScriptUpstream, load_scenario
+from inspan.planning.prepare import discard, prepare
 from inspan.protocol.task import Mode, Task
-from inspan.protocol.usage import Told
+from inspan.protocol.usage import SessionTotals
+from inspan.running.prepared_run import PreparedRun
 
 _LINE_BYTES = 64 * 1024 * 1024
 _LONGEST_S = 60.0
 
 
 async def main(agent: str, mode: Mode, scenario: str) -> None:
-    driver = driver_of(agent)
+    driver = find_driver(agent)
     task = Task(
         prompt="Say hello.", cwd=os.getcwd(), agent=agent, mode=mode, profile="clean", model_from=f"script:{scenario}"
     )
@@ -43,26 +44,26 @@ async def main(agent: str, mode: Mode, scenario: str) -> None:
     )
     await gateway.open(prepared.listener)
     try:
-        dialect = driver.channels[0].dialect(task, Told())
+        dialect = driver.channels[0].dialect(task, SessionTotals())
         tell(**await asyncio.wait_for(_first(prepared, _bare(prepared, driver), dialect), _LONGEST_S))
     finally:
         await gateway.close()
         discard(prepared)
 
 
-def _bare(prepared: Prepared, driver: Driver) -> Sequence[str]:
+def _bare(prepared: PreparedRun, driver: Driver) -> Sequence[str]:
     """The command line without the containment around it."""
-    argv = prepared.plan.argv
-    return argv[argv.index(locate(driver).path) :]
+    argv = prepared.plan.process.argv
+    return argv[argv.index(locate_program(driver).path) :]
 
 
-async def _first(prepared: Prepared, argv: Sequence[str], dialect: Dialect) -> dict[str, Any]:
+async def _first(prepared: PreparedRun, argv: Sequence[str], dialect: Dialect) -> dict[str, Any]:
     plan = prepared.plan
     dialect.open()
     started = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
         *argv,
-        env=plan.env,
+        env=plan.process.env,
         cwd=plan.task.cwd,
         stdin=PIPE,
         stdout=PIPE,
@@ -72,7 +73,7 @@ async def _first(prepared: Prepared, argv: Sequence[str], dialect: Dialect) -> d
     )
     try:
         assert process.stdin and process.stdout
-        process.stdin.write(plan.stdin)
+        process.stdin.write(plan.process.stdin)
         process.stdin.close()
         first, kind = 0.0, ""
         async for line in process.stdout:

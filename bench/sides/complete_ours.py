@@ -14,7 +14,7 @@ from bench.sides.spent import cpu_s, tell
 _PASSED_ON = ("ANTHROPIC_BASE_URL", "BENCH_KEY")
 
 
-async def main(runner: inspan.Runner, calls: int) -> None:
+async def main(runner: inspan.AgentRunner, calls: int) -> None:
     await _ask(runner)
     before, started = cpu_s(), time.perf_counter()
     for _ in range(calls):
@@ -22,7 +22,7 @@ async def main(runner: inspan.Runner, calls: int) -> None:
     tell(cpu_s=cpu_s() - before, wall_s=time.perf_counter() - started)
 
 
-async def _ask(runner: inspan.Runner) -> None:
+async def _ask(runner: inspan.AgentRunner) -> None:
     result = await runner.complete("What is the answer?")
     if result.message != "The answer is 42.":
         raise RuntimeError(f"{msgspec.to_builtins(result)}")
@@ -36,4 +36,4 @@ if __name__ == "__main__":
         "options": sys.argv[3:],
         "env": {name: os.environ[name] for name in _PASSED_ON if name in os.environ},
     }
-    asyncio.run(main(inspan.runner(sys.argv[2], **given), int(sys.argv[1])))
+    asyncio.run(main(inspan.create_agent_runner(sys.argv[2], **given), int(sys.argv[1])))

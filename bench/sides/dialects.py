@@ -13,15 +13,15 @@ import msgspec
 
 from bench.sides.spent import tell
 from bench.stage.recordings import Recorded, recorded
-from inspan.contracts.dialect import Conversation, Dialect, Said
-from inspan.contracts.work import Worked
-from inspan.dialects.acp.opening import Opening
+from inspan.contracts.dialect import Dialect, DialectOutput, InteractiveDialect
+from inspan.contracts.file_requests import FileResult
+from inspan.dialects.acp.session_setup import SessionSetup
 from inspan.protocol.task import Task
-from inspan.protocol.usage import Told
+from inspan.protocol.usage import SessionTotals
 
 _TASK = Task(prompt="do it", cwd="/WORK", partial=True)  # So that a piece of a text is an event, too.
-_OPENING = msgspec.json.encode(Opening(cwd="/WORK", prompt=[{"type": "text", "text": "do it"}]))
-_NOTHING_TOLD = Told()
+_OPENING = msgspec.json.encode(SessionSetup(cwd="/WORK", prompt=[{"type": "text", "text": "do it"}]))
+_NOTHING_TOLD = SessionTotals()
 
 
 def main(rounds: int, round_ms: int) -> None:
@@ -69,7 +69,7 @@ def _opened(each: Recorded) -> list[Dialect]:
 
 
 def _begun(dialect: Dialect) -> Dialect:
-    if isinstance(dialect, Conversation):
+    if isinstance(dialect, InteractiveDialect):
         dialect.begin(_OPENING)
     else:
         dialect.open()
@@ -83,14 +83,16 @@ def _read(each: Recorded, dialects: Sequence[Dialect]) -> int:
         receive = dialect.receive
         for line in run:
             said = receive(line)
-            events += len(said.events) + (_worked(dialect, said) if said.work else 0)
+            events += len(said.events) + (_worked(dialect, said) if said.file_requests else 0)
     return events
 
 
-def _worked(dialect: Dialect, said: Said) -> int:
+def _worked(dialect: Dialect, said: DialectOutput) -> int:
     """The events of work that is done for an agent: the files that it asks for are there, and empty."""
-    conversation = cast(Conversation, dialect)  # Nobody else asks for work, and to check it takes longer than to do it.
-    answers = [conversation.worked(Worked(id=work.id, path=work.path)) for work in said.work]
+    conversation = cast(
+        InteractiveDialect, dialect
+    )  # Nobody else asks for work, and to check it takes longer than to do it.
+    answers = [conversation.receive_file_result(FileResult(id=work.id, path=work.path)) for work in said.file_requests]
     return sum(len(answer.events) + _worked(dialect, answer) for answer in answers)
 
 

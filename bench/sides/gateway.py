@@ -19,7 +19,7 @@ gc.enable()
 
 async def main(token: str, key: str, port: str) -> None:
     accepting = listener()
-    upstream = LiveUpstream(base_url=f"http://127.0.0.1:{port}", token=token, key=key)
+    upstream = LiveUpstream(base_url=f"http://127.0.0.1:{port}", key=key)
     gateway = Gateway(
         token=token,
         upstream=upstream,

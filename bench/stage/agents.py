@@ -15,6 +15,7 @@ case "$*" in
   id=${id%%\\"*}
   sed "s/REQUEST_ID/$id/" "@FOLDER@/initialize.json"
   read -r prompt ;;
+*) read -r prompt ;;
 esac
 exec cat "@FOLDER@/stream.jsonl"
 """
@@ -23,6 +24,7 @@ import os, sys, time
 if "--version" in sys.argv:
     print("2.1.325 (Claude Code)")
     sys.exit()
+sys.stdin.read()
 with open("@FOLDER@/stream.jsonl", "rb") as file:
     lines = file.read().splitlines(keepends=True)[:-1]
 os.write(1, lines[0])

@@ -23,7 +23,7 @@ def write_stream(path: str, *, lines: int) -> float:
     filled = [frames["init"]]
     for number, kind in enumerate(islice(cycle(_CYCLE), lines - 2)):
         filled.append(_filled(kind, frames[kind], number=number, chance=chance, text=text))
-    filled.append(frames["result"])
+    filled.append(_unspent(frames["result"]))
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(_line(frame) for frame in filled)
     return os.path.getsize(path) / lines
@@ -39,7 +39,7 @@ def write_long_line(path: str, *, limit_bytes: int) -> int:
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(_line(frames[kind]) for kind in ("init", "text", "bash_call"))
         file.write(line)
-        file.writelines(_line(frames[kind]) for kind in ("text", "result"))
+        file.writelines(map(_line, (frames["text"], _unspent(frames["result"]))))
     return len(line.encode())
 
 
@@ -47,6 +47,12 @@ def initialize_answer() -> str:
     """What the real program answers to the control request `initialize`, with REQUEST_ID to be filled in."""
     with open(os.path.join(_DATA, "claude-initialize.json"), encoding="utf-8") as file:
         return file.read()
+
+
+def _unspent(result: dict[str, Any]) -> dict[str, Any]:
+    """The last frame without tokens: a program that calls no model has spent none, and is not believed otherwise."""
+    counted = ("usage", "modelUsage", "model_usage_since_last_result")
+    return {name: value for name, value in result.items() if name not in counted} | {"total_cost_usd": 0}
 
 
 def _recorded() -> dict[str, dict[str, Any]]:

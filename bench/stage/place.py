@@ -1,5 +1,6 @@
 """A private place for one bench: folders and an environment in which nothing of the machine's user is in reach."""
 
+import atexit
 import os
 import random
 import shutil
@@ -51,12 +52,14 @@ class Place:
 
 @contextmanager
 def place() -> Generator[Place]:
-    """A fresh place, gone afterwards."""
+    """A fresh place, emptied afterwards and gone with the process: deleting it now would slow what follows."""
     root = tempfile.mkdtemp(prefix="inspan-bench-")
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    made = Place(root)
     try:
-        yield Place(root)
+        yield made
     finally:
-        shutil.rmtree(root, ignore_errors=True)
+        made.empty_runs()
 
 
 def secrets(count: int) -> dict[str, str]:

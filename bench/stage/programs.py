@@ -3,9 +3,9 @@
 import os
 import sys
 
+from inspan.agents.program import locate_program
+from inspan.agents.registry import load_drivers
 from inspan.contracts.driver import Driver
-from inspan.engine.program import locate
-from inspan.engine.registry import drivers
 from inspan.errors import AgentUnusable
 from inspan.stores.paths import data_home
 
@@ -21,7 +21,7 @@ def installed(here: Place) -> list[Driver]:
     found: list[Driver] = []
     for driver in programs():
         try:
-            here.env[driver.program_variable] = locate(driver).path
+            here.env[driver.program_variable] = locate_program(driver).path
         except AgentUnusable as error:
             print(f"bench: {driver.name} IS LEFT OUT: {error}", file=sys.stderr)
         else:
@@ -31,4 +31,8 @@ def installed(here: Place) -> list[Driver]:
 
 def programs() -> list[Driver]:
     """Every agent that is a program of somebody else's."""
-    return [each for each in drivers() if each.program and not each.built_in and not each.hosted and not each.family]
+    return [
+        each
+        for each in load_drivers()
+        if each.program.command and not each.built_in and not each.program.hosted and not each.family
+    ]

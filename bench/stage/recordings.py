@@ -5,11 +5,11 @@ from collections.abc import Callable
 from glob import glob
 from typing import NamedTuple
 
+from inspan.agents.registry import load_drivers
 from inspan.contracts.dialect import Dialect
 from inspan.contracts.driver import Channel, Driver
-from inspan.engine.registry import drivers
 from inspan.protocol.task import Task
-from inspan.protocol.usage import Told
+from inspan.protocol.usage import SessionTotals
 
 from .place import ROOT
 
@@ -21,7 +21,7 @@ class Recorded(NamedTuple):
     """A dialect, and the runs that it can read: each is its lines, without their ends."""
 
     name: str
-    dialect: Callable[[Task, Told], Dialect]
+    dialect: Callable[[Task, SessionTotals], Dialect]
     runs: list[list[bytes]]
 
     @property
@@ -36,7 +36,7 @@ class Recorded(NamedTuple):
 def recorded() -> list[Recorded]:
     """Every dialect once, but for that of the built-in agent, whose lines are events already."""
     found: dict[str, Recorded] = {}
-    for driver in drivers():
+    for driver in load_drivers():
         for channel in driver.channels:
             name, files = _source(driver, channel)
             if name not in found and not driver.built_in:
@@ -47,7 +47,7 @@ def recorded() -> list[Recorded]:
 def _source(driver: Driver, channel: Channel) -> tuple[str, list[str]]:
     """A dialect's name and its files: agents share those of an API and of the Agent Client Protocol."""
     if channel.kind == "http":
-        return driver.wire, [os.path.join(_DATA, f"{driver.wire}.jsonl")]
+        return driver.provider.wire, [os.path.join(_DATA, f"{driver.provider.wire}.jsonl")]
     name = driver.name if channel.kind == "stream" else channel.name
     return name, sorted(glob(os.path.join(_TESTS, name, "*.jsonl")))
 

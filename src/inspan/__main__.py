@@ -1,5 +1,5 @@
 """`python -m inspan`: the same as the command `inspan`."""
 
-from inspan.cli.start import main
+from inspan.cli import main
 
 main()

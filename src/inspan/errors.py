@@ -21,6 +21,9 @@
     │   ├── RunBusy
     │   ├── LogTooNew
     │   └── LogBroken
+    ├── SessionClosed         an open session takes no more messages
+    ├── CommandRefused        an open session did not do what it was told
+    ├── OutputRefused         what a command prints cannot be written
     ├── SandboxUnusable
     ├── BudgetSpent           a budget has nothing left for another run
     ├── HarnessFault          inspan itself broke: a bug, never the agent's doing
@@ -34,8 +37,8 @@
         ├── RunCancelled
         └── RunTimedOut
 
-The agent's own failures are never raised by running it: they are outcomes of a run. `Result.errors` holds them as
-values of the last branch, and `Result.check()` raises the first.
+The agent's own failures are never raised by running it: they are outcomes of a run. `AgentResult.errors` holds them as
+values of the last branch, and `AgentResult.check()` raises the first.
 """
 
 from collections.abc import Sequence
@@ -63,7 +66,7 @@ class InspanError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """So that a worker process can hand it to its parent, whatever its class takes to be made."""
-        return _remade, (type(self), self.args), vars(self)
+        return _rebuild, (type(self), self.args), vars(self)
 
 
 class BadInput(InspanError):
@@ -72,7 +75,7 @@ class BadInput(InspanError):
     code = "bad_input"
 
     def __init__(self, field: str, value: object, problem: str, *, next_step: str = "") -> None:
-        super().__init__(f"{field} {_shown(value)}: {problem}", next_step=next_step)
+        super().__init__(f"{field} {_format_value(value)}: {problem}", next_step=next_step)
         self.field = field
         self.value = value
 
@@ -120,7 +123,7 @@ class AgentTooOld(AgentUnusable):
 
 
 class AgentUntested(AgentUnusable):
-    """The program's version was never tried, and the run was to be strict about it."""
+    """The program's version was not tested, and the run was to be strict about it."""
 
     code = "agent_untested"
 
@@ -191,6 +194,32 @@ class LogBroken(StateUnusable):
     """A record in the middle of a log does not match its checksum."""
 
     code = "log_broken"
+
+
+class SessionClosed(InspanError):
+    """The session takes no more messages: it was closed, or its agent has left."""
+
+    code = "session_closed"
+
+
+class CommandRefused(InspanError):
+    """An open session did not carry out a command; the sentence says why."""
+
+    code = "command_refused"
+
+
+class OutputRefused(InspanError):
+    """What a command prints cannot be written. `is_closed` where nobody reads any more, as behind `| head`.
+
+    `run_id` is the run that the command was following; the run goes on.
+    """
+
+    code = "output_refused"
+
+    def __init__(self, message: str, *, next_step: str = "", is_closed: bool = False, run_id: str = "") -> None:
+        super().__init__(message, next_step=next_step)
+        self.is_closed = is_closed
+        self.run_id = run_id
 
 
 class SandboxUnusable(InspanError):
@@ -286,12 +315,12 @@ class RunTimedOut(AgentFailed):
     retry_helps = True
 
 
-def _remade(kind: type[InspanError], arguments: tuple[Any, ...]) -> InspanError:
+def _rebuild(kind: type[InspanError], arguments: tuple[Any, ...]) -> InspanError:
     error = kind.__new__(kind)
     error.args = arguments
     return error
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 200 else text[:197] + "…'"

@@ -8,12 +8,12 @@ from typing import Any
 
 from inspan.protocol.spending import Spending
 from inspan.protocol.usage import Usage
-from inspan.stores.ledger import spendings
-from tests.cli.refusal import Refusal, told
-from tests.house import WAIT_S, House
+from inspan.stores.ledger import read_spendings
+from tests.cli.refusal import Refusal, parse_refusal
+from tests.cli_env import WAIT_S, CliEnv
 
-from .conversation import runs
-from .till import KEY, Till
+from .conversation import list_runs
+from .fake_provider import KEY, FakeProvider
 
 Json = dict[str, Any]
 
@@ -45,89 +45,97 @@ class Bill:
     @property
     def calls(self) -> list[Json]:
         """Model calls in the order in which they were made."""
-        return sorted(self.of("model_call_ended"), key=lambda event: event["call"])
+        return sorted(self.select_events("model_call_ended"), key=lambda event: event["call"])
 
     @property
     def refused(self) -> list[Json]:
         return [call for call in self.calls if call.get("problem", "").startswith("refused")]
 
-    def of(self, kind: str) -> list[Json]:
+    def select_events(self, kind: str) -> list[Json]:
         return [event for event in self.events if event["kind"] == kind]
 
 
 class Account:
     """Runs agents in a house, with a key of a till's."""
 
-    def __init__(self, house: House, till: Till, *always: str) -> None:
-        self._house = house
-        self._till = till
+    def __init__(self, cli_env: CliEnv, till: FakeProvider, *always: str) -> None:
+        self._cli_env = cli_env
+        self._provider = till
         self._always = always
 
     def run(self, agent: str, *more: str, key: str = KEY) -> Bill:
         """Runs to the end."""
-        done = self._house.inspan(*self._command(agent, *more), env=_keys(key))
+        done = self._cli_env.inspan(*self.command(agent, *more), env=_keys(key))
         assert done.stdout, done.stderr
-        return self._bill(done.returncode, done.stdout)
+        return self._load_bill(done.returncode, done.stdout)
 
-    def refused(self, agent: str, *more: str) -> Refusal:
+    def expect_refusal(self, agent: str, *more: str) -> Refusal:
         """A run that must not start, and must leave none behind; nothing may be asked of the provider either."""
-        before = runs(self._house), len(self._till.arrived)
-        done = self._house.inspan(*self._command(agent, *more), env=_keys(KEY))
-        assert (runs(self._house), len(self._till.arrived)) == before
-        return told(done)
+        before = list_runs(self._cli_env), len(self._provider.received)
+        done = self._cli_env.inspan(*self.command(agent, *more), env=_keys(KEY))
+        assert (list_runs(self._cli_env), len(self._provider.received)) == before
+        return parse_refusal(done)
 
     def detach(self, agent: str, *more: str, key: str = KEY) -> str:
         """Starts a run and gives its id."""
-        done = self._house.inspan(*self._command(agent, "-d", *more), env=_keys(key))
+        done = self._cli_env.inspan(*self.command(agent, "-d", *more), env=_keys(key))
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)["run_id"]
 
     def start(self, agent: str, *more: str, key: str = KEY) -> "subprocess.Popen[bytes]":
         """Starts a run and follows it, without waiting."""
-        return self._house.start(*self._command(agent, *more), env=_keys(key))
+        return self._cli_env.start(*self.command(agent, *more), env=_keys(key))
 
-    def all(self, started: Sequence["subprocess.Popen[bytes]"]) -> list[Bill]:
+    def wait_all(self, started: Sequence["subprocess.Popen[bytes]"]) -> list[Bill]:
         """Waits for runs that were started, which must have begun."""
         said = [process.communicate(timeout=2 * WAIT_S) for process in started]
         assert all(out for out, _ in said), [error.decode() for _, error in said]
-        return [self._bill(process.returncode, out.decode()) for process, (out, _) in zip(started, said, strict=True)]
+        return [
+            self._load_bill(process.returncode, out.decode()) for process, (out, _) in zip(started, said, strict=True)
+        ]
 
-    def end_of(self, run_id: str) -> Bill:
+    def wait_for_run(self, run_id: str) -> Bill:
         """Waits for a run that was detached."""
-        code = self._house.inspan("wait", run_id).returncode
-        return Bill(code=code, events=self._house.events(run_id))
+        code = self._cli_env.inspan("wait", run_id).returncode
+        return Bill(code=code, events=self._cli_env.events(run_id))
 
     @property
     def ledger(self) -> list[Spending]:
-        return spendings(str(self._house.state))
+        return read_spendings(str(self._cli_env.state))
 
     def cost(self, *more: str) -> Json:
         """What `inspan cost` says; without the time at which it said it."""
-        return json.loads(self._house.inspan("cost", "--json", *more).stdout)
+        return json.loads(self._cli_env.inspan("cost", "--json", *more).stdout)
 
     def budget(self) -> list[Json]:
         """What `inspan budget` says of each node."""
-        return json.loads(self._house.inspan("budget", "--json").stdout)["nodes"]
+        return json.loads(self._cli_env.inspan("budget", "--json").stdout)["nodes"]
 
     def node(self, kind: str, name: str = "default") -> Json:
         """The same of one node."""
         (found,) = [each for each in self.budget() if each["node"] == kind and name in (each["task"], each["project"])]
         return found
 
-    def _command(self, agent: str, *more: str) -> list[str]:
+    @property
+    def keys(self) -> dict[str, str]:
+        """The environment of its commands."""
+        return _keys(KEY)
+
+    def command(self, agent: str, *more: str) -> list[str]:
+        """The command line of a run."""
         return [
-            *("run", "do it", "--json", "-a", agent, "--profile", "clean", "--base-url", self._till.url),
+            *("run", "do it", "--json", "-a", agent, "--profile", "clean", "--base-url", self._provider.url),
             *("--project", "shop", *self._always, *more),
         ]
 
-    def _bill(self, code: int, printed: str) -> Bill:
+    def _load_bill(self, code: int, printed: str) -> Bill:
         run_id = json.loads(printed.splitlines()[0])["event"]["run_id"]
-        return Bill(code=code, events=self._house.events(run_id))
+        return Bill(code=code, events=self._cli_env.events(run_id))
 
 
-def configure(house: House, text: str) -> None:
+def configure(cli_env: CliEnv, text: str) -> None:
     """Writes the user's own configuration."""
-    path = house.root / "home" / ".config" / "inspan" / "config.toml"
+    path = cli_env.root / "home" / ".config" / "inspan" / "config.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 

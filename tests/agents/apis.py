@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.house import Finished, House
+from tests.cli_env import CliEnv, FinishedRun
 
 KEY = "sk-given-Qw8Zr5Tn2Lx9Vk4Hd7Pj"
 
@@ -41,27 +41,29 @@ each_language = pytest.mark.parametrize("api", [XAI, COMPATIBLE], ids=str)
 
 
 @pytest.fixture
-def plain(tmp_path: Path) -> Iterator[House]:
+def env_without_agents(tmp_path: Path) -> Iterator[CliEnv]:
     """A house without any agent's program."""
     (tmp_path / "house").mkdir()
-    made = House(tmp_path / "house")
+    made = CliEnv(tmp_path / "house")
     yield made
     made.close()
 
 
-def played(house: House, api: Api, scenario: str, *more: str, env: dict[str, str] | None = None) -> Finished:
+def run_scripted(
+    cli_env: CliEnv, api: Api, scenario: str, *more: str, env: dict[str, str] | None = None
+) -> FinishedRun:
     """Asks for a completion from a scripted model, to the end."""
-    return house.run(api.name, scenario, "--mode", "complete", *api.more, *more, env=env)
+    return cli_env.run(api.name, scenario, "--mode", "complete", *api.more, *more, env=env)
 
 
-def asked(house: House, api: Api, url: str, *more: str, env: dict[str, str] | None = None) -> Finished:
+def run_on_loopback(cli_env: CliEnv, api: Api, url: str, *more: str, env: dict[str, str] | None = None) -> FinishedRun:
     """Asks a provider on loopback, with a key in the usual variable."""
     keys = {api.variable: KEY} if env is None else env
     words = ["run", "do it", "-a", api.name, "--profile", "clean", "--base-url", f"{url}/v1", *api.more, *more]
-    return Finished(house, house.inspan(*words, *([] if "--mode" in more else ["--mode", "complete"]), env=keys))
+    return FinishedRun(cli_env, cli_env.inspan(*words, *([] if "--mode" in more else ["--mode", "complete"]), env=keys))
 
 
-def told(run: Finished) -> list[dict[str, Any]]:
+def agent_events(run: FinishedRun) -> list[dict[str, Any]]:
     """What the agent itself told, without what inspan and its gateway add."""
     ours = ("run_started", "model_call_ended", "rate_limited", "ending_began", "run_ended")
     return [event for event in run.events if event["kind"] not in ours]

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 
-from tests.gateway.stage import TOKEN, WAIT_S, Stage
+from tests.gateway.scripted_gateway import TOKEN, WAIT_S, ScriptedGateway
 
 _HOP = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding"}
 _NAMES = ("x-api-key", "authorization", "chatgpt-account-id")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Visit:
+class ReceivedRequest:
     """A request: its path, and by which headers the caller named itself."""
 
     path: str
@@ -28,9 +28,9 @@ class Provider:
     """
 
     def __init__(self, scenario: str, *, cwd: str, listener: socket.socket) -> None:
-        self.visits: list[Visit] = []
+        self.requests: list[ReceivedRequest] = []
         self.heard = ""
-        self._stage = Stage(scenario, cwd=cwd)
+        self._stage = ScriptedGateway(scenario, cwd=cwd)
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler(), bind_and_activate=False)
         self._server.socket.close()
         self._server.socket = listener
@@ -42,7 +42,7 @@ class Provider:
     def calls(self) -> list[dict[str, str]]:
         """How the caller of each model call named itself."""
         return [
-            visit.names for visit in self.visits if visit.path.partition("?")[0].endswith(("/messages", "/responses"))
+            visit.names for visit in self.requests if visit.path.partition("?")[0].endswith(("/messages", "/responses"))
         ]
 
     def __enter__(self) -> "Provider":
@@ -65,7 +65,7 @@ class Provider:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                provider.pass_on(self)
+                provider.forward(self)
 
             do_GET = do_HEAD = do_POST
 
@@ -74,10 +74,12 @@ class Provider:
 
         return Handler
 
-    def pass_on(self, request: BaseHTTPRequestHandler) -> None:
+    def forward(self, request: BaseHTTPRequestHandler) -> None:
         """Notes who asks, and asks the stage in the name of somebody whom it knows."""
         headers = {name.lower(): value for name, value in request.headers.items()}
-        self.visits.append(Visit(path=request.path, names={name: headers[name] for name in _NAMES if name in headers}))
+        self.requests.append(
+            ReceivedRequest(path=request.path, names={name: headers[name] for name in _NAMES if name in headers})
+        )
         body = request.rfile.read(int(headers.get("content-length", 0)))
         self.heard += f"{request.requestline}\n{headers}\n{body.decode(errors='replace')}\n"
         known = {"x-api-key": TOKEN} if "x-api-key" in headers else {"authorization": f"Bearer {TOKEN}"}

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import House
+from tests.cli_env import CliEnv
 
-from .ground import calls, say
-from .proof import DONE, prove
+from .protected_folders import build_scenario, say_step
+from .run_checks import DONE, check_end
 from .styles import CODE_MODE, PER_CALL, Style, each_agent, each_style
 
 PDF = b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"
@@ -29,35 +29,39 @@ def _png(red: int) -> bytes:
 
 @each_style
 @pytest.mark.parametrize("box", ["none", "bwrap"])
-def test_images_and_texts_reach_the_model(house: House, style: Style, box: str) -> None:
-    first, second, text = house.work / "one, two.png", house.root / "three.PNG", house.root / "notes of mine.txt"
+def test_images_and_texts_reach_the_model(cli_env: CliEnv, style: Style, box: str) -> None:
+    first, second, text = cli_env.work / "one, two.png", cli_env.root / "three.PNG", cli_env.root / "notes of mine.txt"
     first.write_bytes(_png(200))
     second.write_bytes(_png(100))
     text.write_text("The meeting is at nine.\n")
     held = [b64encode(path.read_bytes()).decode() for path in (first, second)]
     seen = [*held, f"The file {text}:\nThe meeting is at nine.", "do it"]
-    scenario = calls(say("Seen.") + f"expect_anywhere = {_array(seen)}\n")
+    scenario = build_scenario(say_step("Seen.") + f"expect_anywhere = {_array(seen)}\n")
     files = ("--attach", "one, two.png", "--attach", str(second), "--attach", str(text))
     mode = ("--mode", "complete", "--sandbox", box)
-    done = house.run(style.agent, scenario, *style.arguments, *mode, *files)
-    prove(house, done.run_id, end=DONE, usage=PER_CALL)
+    done = cli_env.run(style.agent, scenario, *style.arguments, *mode, *files)
+    check_end(cli_env, done.run_id, end=DONE, usage=PER_CALL)
 
 
 @each_agent
-def test_what_is_attached_to_a_later_message_reaches_the_model_too(house: House, style: Style) -> None:
-    (house.work / "a.png").write_bytes(_png(50))
-    house.run(style.agent, calls(say("Ready.")))
+def test_what_is_attached_to_a_later_message_reaches_the_model_too(cli_env: CliEnv, style: Style) -> None:
+    (cli_env.work / "a.png").write_bytes(_png(50))
+    cli_env.run(style.agent, build_scenario(say_step("Ready.")))
     shown = b64encode(_png(50)).decode()
-    model = house.scenario(calls(say("Seen.") + f"expect_anywhere = {_array([shown, 'look at this', 'Ready.'])}\n"))
-    done = house.inspan("run", "look at this", "--resume", "@last", "--attach", "a.png", "--model-from", model)
+    model = cli_env.scenario(
+        build_scenario(say_step("Seen.") + f"expect_anywhere = {_array([shown, 'look at this', 'Ready.'])}\n")
+    )
+    done = cli_env.inspan("run", "look at this", "--resume", "@last", "--attach", "a.png", "--model-from", model)
     assert (done.returncode, done.stdout) == (0, "Seen.\n"), done.stderr
 
 
-def test_a_document_reaches_an_agent_that_takes_it(house: House) -> None:
-    (house.work / "a.pdf").write_bytes(PDF)
-    scenario = calls(say("Read.") + f"expect_anywhere = ['application/pdf', '{b64encode(PDF).decode()}']\n")
-    done = house.run("claude", scenario, "--mode", "complete", "--attach", "a.pdf")
-    prove(house, done.run_id, end=DONE, usage=PER_CALL)
+def test_a_document_reaches_an_agent_that_takes_it(cli_env: CliEnv) -> None:
+    (cli_env.work / "a.pdf").write_bytes(PDF)
+    scenario = build_scenario(
+        say_step("Read.") + f"expect_anywhere = ['application/pdf', '{b64encode(PDF).decode()}']\n"
+    )
+    done = cli_env.run("claude", scenario, "--mode", "complete", "--attach", "a.pdf")
+    check_end(cli_env, done.run_id, end=DONE, usage=PER_CALL)
 
 
 def _large(path: Path) -> None:
@@ -67,7 +71,7 @@ def _large(path: Path) -> None:
 
 REFUSED = {
     "missing": ("gone.png", None, "no such file."),
-    "folder": ("folder", "folder", "it is no file."),
+    "folder": ("folder", "folder", "it is not a file."),
     "large": ("large.txt", _large, "30.0 MB is too large."),
     "no-image": ("text.png", b"plain words", "its content is no image/png."),
     "no-document": ("text.pdf", b"plain words", "its content is no application/pdf."),
@@ -78,16 +82,16 @@ REFUSED = {
 @each_agent
 @pytest.mark.parametrize(("name", "content", "problem"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_attached_is_refused_before_anything_starts(
-    house: House, style: Style, name: str, content: object, problem: str
+    cli_env: CliEnv, style: Style, name: str, content: object, problem: str
 ) -> None:
-    path = house.work / name
+    path = cli_env.work / name
     if content == "folder":
         path.mkdir()
     elif isinstance(content, bytes):
         path.write_bytes(content)
     elif content is not None:
         _large(path)
-    _is_refused(house, style, name, problem)
+    _is_refused(cli_env, style, name, problem)
 
 
 @pytest.mark.parametrize(
@@ -98,18 +102,18 @@ def test_what_cannot_be_attached_is_refused_before_anything_starts(
     ],
 )
 def test_a_kind_of_file_that_the_agent_does_not_take_is_refused(
-    house: House, name: str, content: bytes, problem: str
+    cli_env: CliEnv, name: str, content: bytes, problem: str
 ) -> None:
-    (house.work / name).write_bytes(content)
-    _is_refused(house, CODE_MODE, name, problem)
+    (cli_env.work / name).write_bytes(content)
+    _is_refused(cli_env, CODE_MODE, name, problem)
 
 
-def _is_refused(house: House, style: Style, name: str, problem: str) -> None:
-    model = house.scenario(calls(say("Done.")))
-    done = house.inspan("run", "do it", "-a", style.agent, "--attach", name, "--model-from", model)
+def _is_refused(cli_env: CliEnv, style: Style, name: str, problem: str) -> None:
+    model = cli_env.scenario(build_scenario(say_step("Done.")))
+    done = cli_env.inspan("run", "do it", "-a", style.agent, "--attach", name, "--model-from", model)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"inspan: attachments '{house.work / name}': {problem}\n")
-    assert not house.state.exists()
+    assert done.stderr.startswith(f"inspan: attachments '{cli_env.work / name}': {problem}\n")
+    assert not cli_env.state.exists()
 
 
 def _array(texts: list[str]) -> str:

@@ -13,12 +13,12 @@ from inspan.gateway.scripts.scenario import Use
 from inspan.protocol.usage import Usage
 from inspan.stores.ledger_file import LedgerFile
 from tests.cli.refusal import Refusal
-from tests.house import WAIT_S, House
+from tests.cli_env import WAIT_S, CliEnv
 
 from .account import Account, Bill, configure
-from .proof import prove_nothing_lives
+from .fake_provider import KEY, FakeProvider, PlannedAnswer, ReceivedCall, plan_tool_calls, usage_of
+from .run_checks import check_no_processes
 from .styles import Style, each_agent, each_style
-from .till import KEY, Asked, Says, Till, usage_of, works
 
 LIMITED = ("limited", "budget", 6)
 NEXT = "Raise the budget with --budget; `inspan budget` shows what was spent."
@@ -32,25 +32,25 @@ DELEGATES = {"description": "part", "prompt": "do a part", "subagent_type": "gen
 DAY_S = 86_400
 
 
-def dear(asked: Asked) -> Says:
+def plan_large_calls(asked: ReceivedCall) -> PlannedAnswer:
     """A conversation without end, whose every call is a large one."""
-    return Says(uses=("true",), usage=LARGE)
+    return PlannedAnswer(uses=("true",), usage=LARGE)
 
 
-def cheap(asked: Asked) -> Says:
-    return Says(uses=("true",), usage=usage_of(asked.number))
+def plan_small_calls(asked: ReceivedCall) -> PlannedAnswer:
+    return PlannedAnswer(uses=("true",), usage=usage_of(asked.number))
 
 
-def assert_refused(bill: Bill, till: Till, *, after: int, node: str = "") -> str:
+def assert_refused(bill: Bill, till: FakeProvider, *, after: int, node: str = "") -> str:
     """The run stopped at the call after these, which only the gateway has seen; gives what was said of it."""
     node = node or f"run {bill.run_id}"
     assert bill.verdict == LIMITED, bill.ended
-    (refusal,) = bill.of("budget_refused")
+    (refusal,) = bill.select_events("budget_refused")
     assert (refusal["node"], refusal["call"]) == (node, after + 1)
     assert [call.get("problem", "") for call in bill.calls] == [*[""] * after, f"refused: budget of {node}"]
-    assert len(till.arrived) == after
+    assert len(till.received) == after
     assert (bill.ended["message"], bill.ended["next"]) == (refusal["message"], NEXT)
-    assert [event["reason"] for event in bill.of("ending_began")] == ["budget"]
+    assert [event["reason"] for event in bill.select_events("ending_began")] == ["budget"]
     return refusal["message"]
 
 
@@ -61,11 +61,11 @@ def assert_refused(bill: Bill, till: Till, *, after: int, node: str = "") -> str
 )
 @each_agent
 def test_a_call_over_the_budget_ends_the_run_and_never_reaches_the_provider(
-    house: House, style: Style, limit: str, after: int
+    cli_env: CliEnv, style: Style, limit: str, after: int
 ) -> None:
-    configure(house, ONE_DOLLAR)
-    with Till(dear, cwd=house.work) as till:
-        account = Account(house, till)
+    configure(cli_env, ONE_DOLLAR)
+    with FakeProvider(plan_large_calls, cwd=cli_env.work) as till:
+        account = Account(cli_env, till)
         bill = account.run(style.agent, "--budget", limit)
         message = assert_refused(bill, till, after=after)
     assert message.startswith(f"The budget of run {bill.run_id} is ")
@@ -73,70 +73,70 @@ def test_a_call_over_the_budget_ends_the_run_and_never_reaches_the_provider(
     assert bill.usage == till.stated
     assert [row.usage for row in account.ledger] == [LARGE] * after
     assert {node["reserved"]["calls"] for node in account.budget()} == {0}
-    prove_nothing_lives(house, bill.run_id)
+    check_no_processes(cli_env, bill.run_id)
 
 
 @each_style
-def test_a_budget_stops_the_call_after_several_tools_at_once(house: House, style: Style) -> None:
-    def plan(asked: Asked) -> Says:
-        return Says(uses=("touch a", "touch b", "touch c"), usage=usage_of(asked.number))
+def test_a_budget_stops_the_call_after_several_tools_at_once(cli_env: CliEnv, style: Style) -> None:
+    def plan(asked: ReceivedCall) -> PlannedAnswer:
+        return PlannedAnswer(uses=("touch a", "touch b", "touch c"), usage=usage_of(asked.number))
 
-    with Till(plan, cwd=house.work) as till:
-        bill = Account(house, till).run(style.agent, *style.arguments, "--budget", "1calls")
+    with FakeProvider(plan, cwd=cli_env.work) as till:
+        bill = Account(cli_env, till).run(style.agent, *style.arguments, "--budget", "1calls")
         assert_refused(bill, till, after=1)
-    assert sorted(path.name for path in house.work.iterdir()) == ["a", "b", "c"]
+    assert sorted(path.name for path in cli_env.work.iterdir()) == ["a", "b", "c"]
 
 
 @each_agent
-def test_a_budget_stops_an_answer_without_tools(house: House, style: Style) -> None:
-    with Till(works(1, usage=usage_of), cwd=house.work) as till:
-        bill = Account(house, till).run(style.agent, "--mode", "complete", "--budget", "20ktok")
+def test_a_budget_stops_an_answer_without_tools(cli_env: CliEnv, style: Style) -> None:
+    with FakeProvider(plan_tool_calls(1, usage=usage_of), cwd=cli_env.work) as till:
+        bill = Account(cli_env, till).run(style.agent, "--mode", "complete", "--budget", "20ktok")
         assert_refused(bill, till, after=0)
 
 
-def test_a_budget_stops_a_subagent_and_the_agent_that_waits_for_it(house: House) -> None:
-    def plan(asked: Asked) -> Says:
-        return Says(uses=(Use(tool="Agent", input=DELEGATES),), usage=usage_of(asked.number))
+def test_a_budget_stops_a_subagent_and_the_agent_that_waits_for_it(cli_env: CliEnv) -> None:
+    def plan(asked: ReceivedCall) -> PlannedAnswer:
+        return PlannedAnswer(uses=(Use(tool="Agent", input=DELEGATES),), usage=usage_of(asked.number))
 
-    with Till(plan, cwd=house.work) as till:
-        bill = Account(house, till).run("claude", "--budget", "1calls")
+    with FakeProvider(plan, cwd=cli_env.work) as till:
+        bill = Account(cli_env, till).run("claude", "--budget", "1calls")
     assert bill.verdict == LIMITED
-    assert len(till.arrived) == 1
+    assert len(till.received) == 1
     # The subagent's first, and the one in which its agent hears of the end.
     assert [call["call"] for call in bill.refused] == [2, 3]
-    assert [event["call"] for event in bill.of("budget_refused")] == [2, 3]
-    assert bill.ended["message"] == bill.of("budget_refused")[0]["message"]
+    assert [event["call"] for event in bill.select_events("budget_refused")] == [2, 3]
+    assert bill.ended["message"] == bill.select_events("budget_refused")[0]["message"]
 
 
-def test_an_agent_that_waits_for_another_of_its_subagents_is_not_waited_for(house: House) -> None:
-    def plan(asked: Asked) -> Says:
+def test_an_agent_that_waits_for_another_of_its_subagents_is_not_waited_for(cli_env: CliEnv) -> None:
+    def plan(asked: ReceivedCall) -> PlannedAnswer:
         delegated = "x-claude-code-agent-id" in asked.headers
         uses = ("sleep 300",) if delegated else (Use(tool="Agent", input=DELEGATES),) * 2
-        return Says(uses=uses, usage=usage_of(asked.number))
+        return PlannedAnswer(uses=uses, usage=usage_of(asked.number))
 
-    with Till(plan, cwd=house.work) as till:
-        bill = Account(house, till).run("claude", "--budget", "2calls")
+    with FakeProvider(plan, cwd=cli_env.work) as till:
+        bill = Account(cli_env, till).run("claude", "--budget", "2calls")
         assert_refused(bill, till, after=2)
     # Two seconds to leave by itself, and the steps by which a run is ended: far from what its tool wants.
     assert 2.0 <= bill.ended["duration_s"] < 60.0
-    prove_nothing_lives(house, bill.run_id)
+    check_no_processes(cli_env, bill.run_id)
 
 
-def test_an_agent_that_gets_over_a_refusal_and_leaves_in_peace_was_limited_all_the_same(house: House) -> None:
-    configure(house, ONE_DOLLAR)
+def test_an_agent_that_gets_over_a_refusal_and_leaves_in_peace_was_limited_all_the_same(cli_env: CliEnv) -> None:
+    configure(cli_env, ONE_DOLLAR)
 
-    def plan(asked: Asked) -> Says:
+    def plan(asked: ReceivedCall) -> PlannedAnswer:
         uses = () if asked.results else (Use(tool="Agent", input={**DELEGATES, "model": "haiku"}),)
-        return Says(words="all is well", uses=uses, usage=usage_of(asked.number))
+        return PlannedAnswer(words="all is well", uses=uses, usage=usage_of(asked.number))
 
-    with Till(plan, cwd=house.work) as till:
-        account = Account(house, till, "--env", "ANTHROPIC_DEFAULT_HAIKU_MODEL=nobody-knows-its-price")
+    with FakeProvider(plan, cwd=cli_env.work) as till:
+        account = Account(cli_env, till, "--env", "ANTHROPIC_DEFAULT_HAIKU_MODEL=nobody-knows-its-price")
         bill = account.run("claude", "--budget", "5usd")
     assert (bill.verdict, bill.ended["exit_code"]) == (LIMITED, 0)
-    assert [asked.ask.model for asked in till.arrived] == [MODELS["claude"]] * 2
+    assert [asked.ask.model for asked in till.received] == [MODELS["claude"]] * 2
     assert [call["model"] for call in bill.refused] == ["nobody-knows-its-price"]
     assert "no price is known for the model 'nobody-knows-its-price'" in bill.ended["message"]
-    assert [event["text"] for event in bill.of("text_said")][-1] == "all is well"
+    assert [event["text"] for event in bill.select_events("text_said")][-1] == "all is well"
 
 
 DEAF = """
@@ -156,25 +156,25 @@ while True:
 """
 
 
-def test_an_agent_that_hears_no_refusal_is_made_to_leave(house: House, fake: Callable[[str, str], str]) -> None:
-    house.env["INSPAN_CLAUDE_BIN"] = fake("deaf", DEAF)
-    with Till(works(1, usage=usage_of), cwd=house.work) as till:
-        account = Account(house, till, "--sandbox", "none", "--allow-tool", "Bash")
+def test_an_agent_that_hears_no_refusal_is_made_to_leave(cli_env: CliEnv, fake: Callable[[str, str], str]) -> None:
+    cli_env.env["INSPAN_CLAUDE_BIN"] = fake("deaf", DEAF)
+    with FakeProvider(plan_tool_calls(1, usage=usage_of), cwd=cli_env.work) as till:
+        account = Account(cli_env, till, "--sandbox", "none", "--allow-tool", "Bash")
         bill = account.run("claude", "--budget", "3calls")
     assert bill.verdict == LIMITED
-    assert len(till.arrived) == 3
+    assert len(till.received) == 3
     assert len(bill.refused) > 1
     assert bill.ended["signal"] == 9
     # Two seconds to leave by itself, three after an interrupt, two after a request to terminate; then it is killed.
     assert 7.0 <= bill.ended["duration_s"] < 7.0 + 5.0
-    prove_nothing_lives(house, bill.run_id)
+    check_no_processes(cli_env, bill.run_id)
 
 
 @each_agent
-def test_a_program_gets_a_result_that_says_limited(house: House, style: Style) -> None:
-    with Till(cheap, cwd=house.work) as till:
-        result, spent = _in_python(house, style.agent, till, {"run": "2calls", "task": "2calls"})
-    assert len(till.arrived) == 2
+def test_a_program_gets_a_result_that_says_limited(cli_env: CliEnv, style: Style) -> None:
+    with FakeProvider(plan_small_calls, cwd=cli_env.work) as till:
+        result, spent = _run_in_python(cli_env, style.agent, till, {"run": "2calls", "task": "2calls"})
+    assert len(till.received) == 2
     # A task's limit is looked at before that of its run.
     message = "The budget of task default is 2 model calls: 2 model calls spent, 1 model call asked for."
     assert result == {
@@ -193,21 +193,21 @@ def test_a_program_gets_a_result_that_says_limited(house: House, style: Style) -
     ]
 
 
-def test_a_budget_that_is_spent_lets_no_other_run_begin(house: House) -> None:
-    configure(house, ONE_DOLLAR)
+def test_a_budget_that_is_spent_lets_no_other_run_begin(cli_env: CliEnv) -> None:
+    configure(cli_env, ONE_DOLLAR)
     spent = {"2calls": "2 model calls", "3ktok": "3000 tokens", "0.003usd": "$0.003"}
     used = {
         "2calls": "2 model calls",
         "3ktok": f"{usage_of(1).total + usage_of(2).total} tokens",
         "0.003usd": "$0.003696",
     }
-    with Till(works(2, usage=usage_of), cwd=house.work) as till:
-        account = Account(house, till)
+    with FakeProvider(plan_tool_calls(2, usage=usage_of), cwd=cli_env.work) as till:
+        account = Account(cli_env, till)
         assert account.run("codex").verdict == ("completed", "done", 0)
         before = account.cost(), account.budget()
         for node in ("task default", "project shop"):
             for limit in spent:
-                refusal = account.refused("claude", "--budget", f"{node.partition(' ')[0]}={limit}")
+                refusal = account.expect_refusal("claude", "--budget", f"{node.partition(' ')[0]}={limit}")
                 assert refusal == Refusal(
                     exit_code=6,
                     code="budget_spent",
@@ -219,26 +219,26 @@ def test_a_budget_that_is_spent_lets_no_other_run_begin(house: House) -> None:
         assert account.run("codex", "--budget", "2calls").verdict == ("completed", "done", 0)
 
 
-def test_a_budget_per_day_begins_anew_with_the_day(house: House) -> None:
-    _away_from_midnight()
-    with Till(works(2, usage=usage_of), cwd=house.work) as till:
-        account = Account(house, till, "--budget", "project=2calls/day")
+def test_a_budget_per_day_begins_anew_with_the_day(cli_env: CliEnv) -> None:
+    _wait_past_midnight()
+    with FakeProvider(plan_tool_calls(2, usage=usage_of), cwd=cli_env.work) as till:
+        account = Account(cli_env, till, "--budget", "project=2calls/day")
         assert account.run("codex").verdict == ("completed", "done", 0)
         assert (
-            account.refused("codex").message
+            account.expect_refusal("codex").message
             == "The budget of project shop is 2 model calls per day: 2 model calls spent."
         )
-        _a_day_passes(house)
+        _age_ledger_by_a_day(cli_env)
         assert account.run("codex").verdict == ("completed", "done", 0)
         assert account.node("project", "shop")["spent"]["calls"] == 2
         assert account.cost()["total"]["calls"] == 4
 
 
-def test_a_task_may_be_started_again_as_often_as_its_budget_says(house: House) -> None:
-    with Till(works(1, usage=usage_of), cwd=house.work) as till:
-        account = Account(house, till, "--mode", "complete", "--budget", "task=2restarts")
+def test_a_task_may_be_started_again_as_often_as_its_budget_says(cli_env: CliEnv) -> None:
+    with FakeProvider(plan_tool_calls(1, usage=usage_of), cwd=cli_env.work) as till:
+        account = Account(cli_env, till, "--mode", "complete", "--budget", "task=2restarts")
         assert [account.run("codex").verdict[1] for _ in range(3)] == ["done"] * 3
-        refusal = account.refused("codex")
+        refusal = account.expect_refusal("codex")
         assert (refusal.exit_code, refusal.message) == (
             6,
             "The budget of task default is 2 restarts: 2 restarts spent, 1 restart asked for.",
@@ -247,46 +247,52 @@ def test_a_task_may_be_started_again_as_often_as_its_budget_says(house: House) -
 
 
 @each_agent
-def test_a_budget_of_time_ends_a_run_whose_tool_hangs(house: House, style: Style) -> None:
-    with Till(works(9, usage=usage_of, command="sleep 300"), cwd=house.work) as till:
-        bill = Account(house, till).run(style.agent, "--budget", "3s")
+def test_a_budget_of_time_ends_a_run_whose_tool_hangs(cli_env: CliEnv, style: Style) -> None:
+    with FakeProvider(plan_tool_calls(9, usage=usage_of, command="sleep 300"), cwd=cli_env.work) as till:
+        account = Account(cli_env, till)
+        bill = account.run(style.agent, "--budget", "3s")
     assert bill.verdict == LIMITED
-    assert [event["node"] for event in bill.of("budget_refused")] == [f"run {bill.run_id}"]
+    assert [event["node"] for event in bill.select_events("budget_refused")] == [f"run {bill.run_id}"]
     assert bill.ended["message"].startswith(f"The budget of run {bill.run_id} is 3 s of run time: 3")
-    assert bill.ended["duration_s"] >= 2.5
-    prove_nothing_lives(house, bill.run_id)
+    # Counted from before the agent's start, which its own duration leaves out.
+    assert account.node("task")["spent"]["seconds"] >= 3.0
+    check_no_processes(cli_env, bill.run_id)
 
 
-def test_two_runs_at_once_share_the_time_of_their_task(house: House) -> None:
+def test_two_runs_at_once_share_the_time_of_their_task(cli_env: CliEnv) -> None:
     limit_s = 8.0
-    with Till(works(9, usage=usage_of, command="sleep 300"), cwd=house.work) as till:
-        account = Account(house, till, "--budget", f"task={limit_s:g}s")
+    with FakeProvider(plan_tool_calls(9, usage=usage_of, command="sleep 300"), cwd=cli_env.work) as till:
+        account = Account(cli_env, till, "--budget", f"task={limit_s:g}s")
         run_ids = [account.detach("codex"), account.detach("codex")]
-        bills = [account.end_of(run_id) for run_id in run_ids]
+        bills = [account.wait_for_run(run_id) for run_id in run_ids]
         spent_s = account.node("task")["spent"]["seconds"]
-        assert account.refused("codex").exit_code == 6
+        assert account.expect_refusal("codex").exit_code == 6
     assert [bill.verdict for bill in bills] == [LIMITED] * 2
-    assert {event["node"] for bill in bills for event in bill.of("budget_refused")} == {"task default"}
+    assert {event["node"] for bill in bills for event in bill.select_events("budget_refused")} == {"task default"}
     # Each for itself would have had all of it.
     assert limit_s <= spent_s < 2 * limit_s
 
 
 @each_agent
-def test_a_session_that_goes_on_goes_on_spending_its_tasks_budget(house: House, style: Style) -> None:
-    def plan(asked: Asked) -> Says:
-        return Says(words="done", usage=LARGE) if asked.number == 2 else Says(uses=("true",), usage=LARGE)
+def test_a_session_that_goes_on_goes_on_spending_its_tasks_budget(cli_env: CliEnv, style: Style) -> None:
+    def plan(asked: ReceivedCall) -> PlannedAnswer:
+        return (
+            PlannedAnswer(words="done", usage=LARGE)
+            if asked.number == 2
+            else PlannedAnswer(uses=("true",), usage=LARGE)
+        )
 
-    with Till(plan, cwd=house.work) as till:
-        account = Account(house, till, "--budget", "task=3calls")
+    with FakeProvider(plan, cwd=cli_env.work) as till:
+        account = Account(cli_env, till, "--budget", "task=3calls")
         first = account.run(style.agent)
         assert first.verdict == ("completed", "done", 0)
         again = account.run(style.agent, "--resume", first.run_id)
         assert again.verdict == LIMITED
-        assert [event["node"] for event in again.of("budget_refused")] == ["task default"]
+        assert [event["node"] for event in again.select_events("budget_refused")] == ["task default"]
         assert [len(bill.calls) - len(bill.refused) for bill in (first, again)] == [2, 1]
         assert len(again.refused) == 1
-        assert len(till.arrived) == 3
-        assert account.refused(style.agent, "--resume", first.run_id).code == "budget_spent"
+        assert len(till.received) == 3
+        assert account.expect_refusal(style.agent, "--resume", first.run_id).code == "budget_spent"
 
 
 _PROGRAM = """
@@ -294,7 +300,7 @@ import json, sys
 import inspan
 
 given = json.load(sys.stdin)
-runner = inspan.runner(given["agent"], profile="clean")
+runner = inspan.create_agent_runner(given["agent"], profile="clean")
 options = {"cwd": given["cwd"], "base_url": given["url"], "budgets": given["budgets"]}
 result = inspan.run_sync(runner.exec("do it", **options))
 said = {name: getattr(result, name) for name in ("outcome", "reason", "error", "next_step", "exit_code")}
@@ -310,13 +316,15 @@ print(json.dumps([said, spent]))
 """
 
 
-def _in_python(house: House, agent: str, till: Till, budgets: dict[str, str]) -> tuple[dict[str, Any], list[str]]:
+def _run_in_python(
+    cli_env: CliEnv, agent: str, till: FakeProvider, budgets: dict[str, str]
+) -> tuple[dict[str, Any], list[str]]:
     """What a program is told of a run over its budget, and of a second one."""
-    given = {"agent": agent, "cwd": str(house.work), "url": till.url, "budgets": budgets}
+    given = {"agent": agent, "cwd": str(cli_env.work), "url": till.url, "budgets": budgets}
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM],
-        env={**house.env, "ANTHROPIC_API_KEY": KEY, "CODEX_API_KEY": KEY},
-        cwd=house.work,
+        env={**cli_env.env, "ANTHROPIC_API_KEY": KEY, "CODEX_API_KEY": KEY},
+        cwd=cli_env.work,
         input=json.dumps(given),
         capture_output=True,
         text=True,
@@ -328,16 +336,16 @@ def _in_python(house: House, agent: str, till: Till, budgets: dict[str, str]) ->
     return said, spent
 
 
-def _away_from_midnight() -> None:
+def _wait_past_midnight() -> None:
     left_s = DAY_S - time.time() % DAY_S
     if left_s < 30:
         time.sleep(left_s)
 
 
-def _a_day_passes(house: House) -> None:
+def _age_ledger_by_a_day(cli_env: CliEnv) -> None:
     """As if all that is in the ledger had been spent a day earlier."""
-    ledger = LedgerFile(str(house.state))
-    with ledger.writing() as database:
+    ledger = LedgerFile(str(cli_env.state))
+    with ledger.write_transaction() as database:
         database.execute("UPDATE sum SET day = day - 1 WHERE day >= 0")
         database.execute("UPDATE spending SET at = at - ?", (DAY_S,))
     ledger.close()

@@ -8,11 +8,11 @@ from typing import Any, cast
 import pytest
 
 from inspan.gateway.cassettes.file import load_cassette
-from inspan.gateway.cassettes.places import Places
-from inspan.gateway.cassettes.rules import normalised
+from inspan.gateway.cassettes.path_placeholders import PathPlaceholders
+from inspan.gateway.cassettes.rules import normalize_text
 from inspan.redaction import SecretSet
-from tests.gateway.stage import TOKEN, Stage
-from tests.house import House
+from tests.cli_env import CliEnv
+from tests.gateway.scripted_gateway import TOKEN, ScriptedGateway
 
 from .styles import CLAUDE, Style, each_agent, each_style
 
@@ -40,101 +40,109 @@ usage = {{input = 250, output = 12}}
 
 
 @pytest.fixture
-def other_house(tmp_path: Path, binaries: dict[str, str]) -> Iterator[House]:
+def other_cli_env(tmp_path: Path, binaries: dict[str, str]) -> Iterator[CliEnv]:
     """A house in another place, where the same is done again."""
     root = tmp_path / "somewhere" / "else" / "another-house"
     root.mkdir(parents=True)
-    made = House(root, binaries=binaries)
+    made = CliEnv(root, binaries=binaries)
     yield made
     made.close()
 
 
-def run(house: House, style: Style, *more: str, prompt: str = "do it", env: dict[str, str] | None = None) -> int:
-    (house.work / "greeting.txt").write_text("hello\nworld\n")
+def run(cli_env: CliEnv, style: Style, *more: str, prompt: str = "do it", env: dict[str, str] | None = None) -> int:
+    (cli_env.work / "greeting.txt").write_text("hello\nworld\n")
     planted = ("--env", f"THE_SECRET={PLANTED}")
     arguments = ("-q", "-a", style.agent, "--profile", "clean", *style.arguments, *planted, *more)
-    return house.inspan("run", prompt, *arguments, env=env).returncode
+    return cli_env.inspan("run", prompt, *arguments, env=env).returncode
 
 
-def record(house: House, style: Style, tape: Path, *, steps: str = STEPS, prompt: str = "do it") -> None:
-    with Stage(steps, cwd=str(house.work)) as provider:
+def record(cli_env: CliEnv, style: Style, tape: Path, *, steps: str = STEPS, prompt: str = "do it") -> None:
+    with ScriptedGateway(steps, cwd=str(cli_env.work)) as provider:
         where = ("--model-from", f"record:{tape}", "--base-url", f"http://127.0.0.1:{provider.port}")
-        code = run(house, style, *where, prompt=prompt, env=KEYS)
-        assert (code, provider.script.complaint) == (0, ""), house.events()[-1]
+        code = run(cli_env, style, *where, prompt=prompt, env=KEYS)
+        assert (code, provider.script.mismatch) == (0, ""), cli_env.events()[-1]
     assert {call.problem for call in provider.calls_so_far()} == {""}
 
 
-def events(house: House) -> tuple[list[Event], list[Event]]:
+def events(cli_env: CliEnv) -> tuple[list[Event], list[Event]]:
     """What the agent and what the gateway told, each in its order, without what is different each time."""
-    places = Places({"cwd": str(house.work), "home": str(house.root / "home"), "state": str(house.state)})
-    told = [plain(event, places) for event in house.events() if event["kind"] != "run_started"]
+    places = PathPlaceholders(
+        {"cwd": str(cli_env.work), "home": str(cli_env.root / "home"), "state": str(cli_env.state)}
+    )
+    told = [env_without_agents(event, places) for event in cli_env.events() if event["kind"] != "run_started"]
     calls = [event for event in told if event["kind"] == "model_call_ended"]
     return [event for event in told if event not in calls], calls
 
 
-def plain(value: Any, places: Places) -> Any:
+def env_without_agents(value: Any, places: PathPlaceholders) -> Any:
     if isinstance(value, dict):
         found = cast(dict[str, Any], value)
-        return {key: plain(item, places) for key, item in found.items() if key not in NOT_PLAYED}
+        return {key: env_without_agents(item, places) for key, item in found.items() if key not in NOT_PLAYED}
     if isinstance(value, list):
-        return [plain(item, places) for item in cast(list[Any], value)]
-    return normalised(RUN_ID.sub("RUN", places.hide(value)), is_result=True) if isinstance(value, str) else value
+        return [env_without_agents(item, places) for item in cast(list[Any], value)]
+    return (
+        normalize_text(RUN_ID.sub("RUN", places.to_placeholders(value)), is_result=True)
+        if isinstance(value, str)
+        else value
+    )
 
 
 @each_style
 def test_a_recorded_run_is_played_in_another_house(
-    house: House, other_house: House, style: Style, tmp_path: Path
+    cli_env: CliEnv, other_cli_env: CliEnv, style: Style, tmp_path: Path
 ) -> None:
     tape = tmp_path / "tape.jsonl"
-    record(house, style, tape)
-    assert run(other_house, style, "--model-from", f"replay:{tape}") == 0
-    assert events(other_house) == events(house)
+    record(cli_env, style, tape)
+    assert run(other_cli_env, style, "--model-from", f"replay:{tape}") == 0
+    assert events(other_cli_env) == events(cli_env)
     names = ("greeting.txt", "written.txt")
-    written = [[(each.work / name).read_text() for name in names] for each in (house, other_house)]
+    written = [[(each.work / name).read_text() for name in names] for each in (cli_env, other_cli_env)]
     assert written == [["good day\nworld\n", "one\ntwo\n"]] * 2
 
 
 @each_agent
 def test_neither_the_key_nor_a_secret_nor_a_folder_stands_in_the_cassette(
-    house: House, style: Style, tmp_path: Path
+    cli_env: CliEnv, style: Style, tmp_path: Path
 ) -> None:
     tape = tmp_path / "tape.jsonl"
-    record(house, style, tape)
+    record(cli_env, style, tape)
     data = tape.read_bytes()
-    assert not SecretSet({"KEY": TOKEN, "THE_SECRET": PLANTED}).find_any(data)
-    assert str(house.root).encode() not in data
+    assert not SecretSet({"KEY": TOKEN, "THE_SECRET": PLANTED}).has_secret(data)
+    assert str(cli_env.root).encode() not in data
     assert load_cassette(tape).about["agent"].startswith(f"{style.agent} ")
     assert len(load_cassette(tape).calls) == 4
 
 
 @each_agent
 def test_a_run_that_does_not_fit_its_cassette_fails_and_says_where(
-    house: House, other_house: House, style: Style, tmp_path: Path
+    cli_env: CliEnv, other_cli_env: CliEnv, style: Style, tmp_path: Path
 ) -> None:
     tape = tmp_path / "tape.jsonl"
-    record(house, style, tape, steps='[[call]]\nsay = "Done."\n', prompt="paint it red")
-    assert run(other_house, style, "--model-from", f"replay:{tape}", prompt="paint it blue") == 1
-    ended = other_house.events()[-1]
+    record(cli_env, style, tape, steps='[[call]]\nsay = "Done."\n', prompt="paint it red")
+    assert run(other_cli_env, style, "--model-from", f"replay:{tape}", prompt="paint it blue") == 1
+    ended = other_cli_env.events()[-1]
     assert (ended["outcome"], ended["reason"]) == ("failed", "script")
     difference = "part 1, the text, was 'paint it red' and is now 'paint it blue'."
     assert f"Request 1 is not call 1 of the cassette: {difference}" in ended["message"]
 
 
-def test_a_run_needs_no_key_and_no_provider_to_be_played(house: House, other_house: House, tmp_path: Path) -> None:
+def test_a_run_needs_no_key_and_no_provider_to_be_played(
+    cli_env: CliEnv, other_cli_env: CliEnv, tmp_path: Path
+) -> None:
     tape = tmp_path / "tape.jsonl"
-    record(house, CLAUDE, tape, steps='[[call]]\nsay = "Done."\n')
-    assert run(other_house, CLAUDE, "--model-from", f"replay:{tape}") == 0
+    record(cli_env, CLAUDE, tape, steps='[[call]]\nsay = "Done."\n')
+    assert run(other_cli_env, CLAUDE, "--model-from", f"replay:{tape}") == 0
 
 
 @pytest.mark.parametrize("kind", ["record", "replay"])
 def test_a_cassette_that_cannot_be_used_is_refused_before_the_run_starts(
-    house: House, kind: str, tmp_path: Path
+    cli_env: CliEnv, kind: str, tmp_path: Path
 ) -> None:
     tape = tmp_path / "tape.jsonl"
     tape.write_text("precious")
-    done = house.inspan("run", "do it", "-a", "claude", "--model-from", f"{kind}:{tape}", env=KEYS)
-    problem = {"record": "there is a file already", "replay": "it is no cassette: line 1 is no header"}
+    done = cli_env.inspan("run", "do it", "-a", "claude", "--model-from", f"{kind}:{tape}", env=KEYS)
+    problem = {"record": "the file already exists", "replay": "it is not a cassette: line 1 is not a header"}
     assert done.returncode == 2
     assert f"inspan: model_from '{tape}': {problem[kind]}" in done.stderr
     assert tape.read_text() == "precious"
-    assert list(house.state.glob("projects/*/*/runs/*")) == []
+    assert list(cli_env.state.glob("projects/*/*/runs/*")) == []

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.stage import TOKEN, Stage
-from tests.house import Finished, House
+from tests.cli_env import CliEnv, FinishedRun
+from tests.gateway.scripted_gateway import TOKEN, ScriptedGateway
 
 SCENARIO = """
 [[call]]
@@ -16,13 +16,13 @@ say = "hello from the provider"
 FOREIGN = "foreign-provider-key-00"
 
 
-def settings(house: House, agent: str, port: int) -> dict[str, str]:
+def settings(cli_env: CliEnv, agent: str, port: int) -> dict[str, str]:
     """What a user of this agent has set up to reach a provider on loopback, and a key of another vendor."""
     base = f"http://127.0.0.1:{port}"
     if agent == "claude":
         quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "IS_SANDBOX": "1"}
         return {"ANTHROPIC_API_KEY": TOKEN, "ANTHROPIC_BASE_URL": base, "OPENAI_API_KEY": FOREIGN, **quiet}
-    folder = Path(house.env["HOME"]) / ".codex"
+    folder = Path(cli_env.env["HOME"]) / ".codex"
     folder.mkdir()
     (folder / "config.toml").write_text(
         'model_provider = "own"\ncheck_for_update_on_startup = false\n'
@@ -34,20 +34,20 @@ def settings(house: House, agent: str, port: int) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("agent", ["claude", "codex"])
-def test_a_direct_run_uses_the_users_own_key_and_nobody_elses(house: House, agent: str) -> None:
-    with Stage(SCENARIO, cwd=str(house.work)) as provider:
-        done = house.inspan(
-            "run", "do it", "-a", agent, "--profile", "user", "--direct", env=settings(house, agent, provider.port)
+def test_a_direct_run_uses_the_users_own_key_and_nobody_elses(cli_env: CliEnv, agent: str) -> None:
+    with ScriptedGateway(SCENARIO, cwd=str(cli_env.work)) as provider:
+        done = cli_env.inspan(
+            "run", "do it", "-a", agent, "--profile", "user", "--direct", env=settings(cli_env, agent, provider.port)
         )
-    run = Finished(house, done)
+    run = FinishedRun(cli_env, done)
     assert run.verdict == ("completed", "done", 0), run.stderr
     assert [call.status for call in provider.calls_so_far()] == [200, 200]
-    (printed,) = [event["output"] for event in run.of("tool_completed")]
+    (printed,) = [event["output"] for event in run.select_events("tool_completed")]
     names = {line.partition("=")[0] for line in printed.splitlines()}
     assert f"JRUN_ID={run.run_id}" in printed.splitlines()
     assert "IS_SANDBOX" not in names
     assert FOREIGN not in printed
-    everything = b"".join(path.read_bytes() for path in house.folder().rglob("*") if path.is_file())
+    everything = b"".join(path.read_bytes() for path in cli_env.folder().rglob("*") if path.is_file())
     assert TOKEN.encode() not in everything
     assert "[REDACTED:" in printed
-    assert not list(house.state.glob("sessions/*/config"))
+    assert not list(cli_env.state.glob("sessions/*/config"))

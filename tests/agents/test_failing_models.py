@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from tests.house import House
+from tests.cli_env import CliEnv
 
-from .proof import End, run_to_end
+from .run_checks import End, run_to_end
 from .styles import PER_CALL, Style, each_agent, each_style
 
 AUTHENTICATION = End(outcome="failed", reason="authentication", code=4)
@@ -36,22 +36,22 @@ TOO_LONG = {
     ],
     ids=str,
 )
-def test_a_refused_call_fails_the_run(house: House, style: Style, status: int, end: End) -> None:
-    ended = run_to_end(house, style, f"[[call]]\nfail = {{status = {status}}}\nrepeat = 'always'\n", end=end)
+def test_a_refused_call_fails_the_run(cli_env: CliEnv, style: Style, status: int, end: End) -> None:
+    ended = run_to_end(cli_env, style, f"[[call]]\nfail = {{status = {status}}}\nrepeat = 'always'\n", end=end)
     assert ended.exit_code == 1
     assert ended.next
 
 
 @each_style
-def test_a_refusal_after_work_keeps_the_tokens_of_the_work(house: House, style: Style) -> None:
+def test_a_refusal_after_work_keeps_the_tokens_of_the_work(cli_env: CliEnv, style: Style) -> None:
     scenario = '[[call]]\nrun = "echo hi"\n[[call]]\nfail = {status = 401}\nrepeat = "always"\n'
-    run_to_end(house, style, scenario, end=AUTHENTICATION, usage=PER_CALL)
+    run_to_end(cli_env, style, scenario, end=AUTHENTICATION, usage=PER_CALL)
 
 
 @each_agent
-def test_a_context_that_is_too_long_is_told_from_a_bad_request(house: House, style: Style) -> None:
+def test_a_context_that_is_too_long_is_told_from_a_bad_request(cli_env: CliEnv, style: Style) -> None:
     scenario = f"[[call]]\nfail = {{status = 400, {TOO_LONG[style.agent]}}}\nrepeat = 'always'\n"
-    run_to_end(house, style, scenario, end=CONTEXT_TOO_LONG)
+    run_to_end(cli_env, style, scenario, end=CONTEXT_TOO_LONG)
 
 
 @each_agent
@@ -63,30 +63,30 @@ def test_a_context_that_is_too_long_is_told_from_a_bad_request(house: House, sty
         pytest.param(f'body = {{error = {{type = "usage_limit_reached", resets_at = {RESETS_AT}}}}}', id="body"),
     ],
 )
-def test_a_rate_limit_tells_when_it_resets(house: House, style: Style, fail: str) -> None:
+def test_a_rate_limit_tells_when_it_resets(cli_env: CliEnv, style: Style, fail: str) -> None:
     scenario = f"[[call]]\nfail = {{status = 429, {fail}}}\nrepeat = 'always'\n"
-    ended = run_to_end(house, style, scenario, end=RATE_LIMIT)
+    ended = run_to_end(cli_env, style, scenario, end=RATE_LIMIT)
     assert ended.resets_at == RESETS_AT
-    limited = [event["resets_at"] for event in house.events() if event["kind"] == "rate_limited"]
+    limited = [event["resets_at"] for event in cli_env.events() if event["kind"] == "rate_limited"]
     assert set(limited) == {RESETS_AT}
 
 
 @each_agent
-def test_a_pause_asked_for_in_seconds_becomes_a_moment(house: House, style: Style) -> None:
+def test_a_pause_asked_for_in_seconds_becomes_a_moment(cli_env: CliEnv, style: Style) -> None:
     scenario = "[[call]]\nfail = {status = 429, headers = {retry-after = '3600'}}\nrepeat = 'always'\n"
     before = time.time()
-    ended = run_to_end(house, style, scenario, end=RATE_LIMIT)
+    ended = run_to_end(cli_env, style, scenario, end=RATE_LIMIT)
     assert before + 3600 <= (ended.resets_at or 0) <= time.time() + 3600
 
 
 @each_agent
-def test_a_stream_that_breaks_off_is_a_network_failure(house: House, style: Style) -> None:
+def test_a_stream_that_breaks_off_is_a_network_failure(cli_env: CliEnv, style: Style) -> None:
     scenario = '[[call]]\nsay = "so far"\ncut = true\nrepeat = "always"\n'
-    run_to_end(house, style, scenario, end=NETWORK, usage=style.told_early)
+    run_to_end(cli_env, style, scenario, end=NETWORK, usage=style.told_early)
 
 
 @each_agent
 @pytest.mark.parametrize("garbage", ["<html>Bad gateway</html>", "data: {broken\\n\\n"], ids=["html", "stream"])
-def test_an_answer_that_nobody_can_read_is_an_invalid_response(house: House, style: Style, garbage: str) -> None:
+def test_an_answer_that_nobody_can_read_is_an_invalid_response(cli_env: CliEnv, style: Style, garbage: str) -> None:
     scenario = f'[[call]]\ngarbage = "{garbage}"\nrepeat = "always"\n'
-    run_to_end(house, style, scenario, end=INVALID_RESPONSE)
+    run_to_end(cli_env, style, scenario, end=INVALID_RESPONSE)

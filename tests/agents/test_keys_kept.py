@@ -9,23 +9,23 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.house import House, pids, until
+from tests.cli_env import CliEnv, list_pids, wait_until
 
-from .behind import (
+from .gateway_runs import (
     KEY,
     KEY_HEADER,
     KEY_VARIABLE,
     QUIET,
     TOKEN_VARIABLE,
+    build_argv,
+    collect_output,
     descendants,
-    leaks,
-    listed,
-    looks,
-    proc,
-    provider,
+    find_leaks,
+    make_provider,
+    parse_variables,
+    read_proc,
+    read_variable,
     run_live,
-    variable,
-    words,
 )
 from .styles import CLASSIC, CLAUDE, CODE_MODE, Style, each_agent
 
@@ -33,10 +33,10 @@ from .styles import CLASSIC, CLAUDE, CODE_MODE, Style, each_agent
 HOLDS = "[[call]]\nrun = 'sleep 300 & touch begun; wait'\n"
 TOKEN = re.compile("[0-9a-f]{40}")
 HOLDERS = {
-    "clean as whoever runs the tests": ("house", "clean", CLAUDE),
-    "clean as an ordinary user": ("user_house", "clean", CODE_MODE),
-    "user as whoever runs the tests": ("house", "user", CLASSIC),
-    "user as an ordinary user": ("user_house", "user", CLAUDE),
+    "clean as whoever runs the tests": ("cli_env", "clean", CLAUDE),
+    "clean as an ordinary user": ("user_cli_env", "clean", CODE_MODE),
+    "user as whoever runs the tests": ("cli_env", "user", CLASSIC),
+    "user as an ordinary user": ("user_cli_env", "user", CLAUDE),
 }
 
 
@@ -44,28 +44,31 @@ HOLDERS = {
 def test_no_process_of_a_run_holds_the_key(
     request: pytest.FixtureRequest, fixture: str, profile: str, style: Style
 ) -> None:
-    house: House = request.getfixturevalue(fixture)
-    with provider(HOLDS, house) as asked:
-        argv = words(style.agent, asked.url, "-d", *style.arguments, profile=profile)
-        run_id = house.inspan(*argv, env={**QUIET, KEY_VARIABLE[style.agent]: KEY}).stdout.strip()
-        until((house.work / "begun").exists, "command of the agent")
-        supervisor = house.supervisor(run_id)
+    cli_env: CliEnv = request.getfixturevalue(fixture)
+    with make_provider(HOLDS, cli_env) as asked:
+        argv = build_argv(style.agent, asked.url, "-d", *style.arguments, profile=profile)
+        run_id = cli_env.inspan(*argv, env={**QUIET, KEY_VARIABLE[style.agent]: KEY}).stdout.strip()
+        wait_until((cli_env.work / "begun").exists, "command of the agent")
+        supervisor = cli_env.supervisor(run_id)
         family = descendants(supervisor)
-        commands = [pid for pid in family if b"sleep" in proc(pid, "cmdline")]
-        tokens = {variable(pid, TOKEN_VARIABLE[style.agent]) for pid in family} - {""}
-        shown = {pid for pid in pids() for name in ("environ", "cmdline") if KEY.encode() in proc(pid, name)}
+        commands = [pid for pid in family if b"sleep" in read_proc(pid, "cmdline")]
+        tokens = {read_variable(pid, TOKEN_VARIABLE[style.agent]) for pid in family} - {""}
+        # Another test may use the same key at the same time, elsewhere.
+        ours = [pid for pid in list_pids() if str(cli_env.root).encode() in read_proc(pid, "environ")]
+        shown = {pid for pid in ours for name in ("environ", "cmdline") if KEY.encode() in read_proc(pid, name)}
         (token,) = tokens
-        told = [pid for pid in pids() if token.encode() in proc(pid, "cmdline")]
-        known_above = token.encode() in proc(supervisor, "environ")
-        assert house.inspan("kill", run_id).returncode == 0
-        house.inspan("wait", run_id)
+        told = [pid for pid in list_pids() if token.encode() in read_proc(pid, "cmdline")]
+        known_above = token.encode() in read_proc(supervisor, "environ")
+        assert cli_env.inspan("kill", run_id).returncode == 0
+        cli_env.inspan("wait", run_id)
     assert commands
+    assert supervisor in ours
     assert (shown, told, known_above) == (set(), [], False)
     assert asked.calls == [KEY_HEADER[style.agent]]
     assert token not in asked.heard
-    printed = looks(house)
-    assert leaks([KEY], below=[house.root], printed=printed) == []
-    assert leaks([token], below=[house.state / "projects"], printed=printed) == []
+    printed = collect_output(cli_env)
+    assert find_leaks([KEY], below=[cli_env.root], printed=printed) == []
+    assert find_leaks([token], below=[cli_env.state / "projects"], printed=printed) == []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,26 +120,26 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
-def test_a_key_reaches_the_provider_and_not_the_agent(house: House, source: Source) -> None:
-    kept = Path(house.env["HOME"], "key")
+def test_a_key_reaches_the_provider_and_not_the_agent(cli_env: CliEnv, source: Source) -> None:
+    kept = Path(cli_env.env["HOME"], "key")
     kept.write_text(KEY)
     kept.chmod(0o600)
     if source.config:
-        config = Path(house.env["HOME"], ".config", "inspan", "config.toml")
+        config = Path(cli_env.env["HOME"], ".config", "inspan", "config.toml")
         config.parent.mkdir(parents=True)
         config.write_text(f"[agents.{source.agent}]\n{source.config}\n")
     scenario = "[[call]]\nrun = 'env > env.txt; cat /proc/[0-9]*/environ > seen.txt; true'\n[[call]]\nsay = 'Done.'\n"
-    with provider(scenario, house) as asked:
-        run = run_live(house, source.agent, asked.url, *source.options, env=source.env)
+    with make_provider(scenario, cli_env) as asked:
+        run = run_live(cli_env, source.agent, asked.url, *source.options, env=source.env)
     kept.unlink()
     assert run.verdict == ("completed", "done", 0), run.stderr
-    started, seen = run.events[0], house.work / "seen.txt"
+    started, seen = run.events[0], cli_env.work / "seen.txt"
     assert started["model_from"] == "live"
     if started["containment"] == "reaper":
         seen.unlink()  # Without a namespace, a tool sees the other processes of its user, and what they hold.
     assert asked.calls == [source.arrives] * 2
-    assert leaks([KEY], below=[house.root], printed=run.stdout + run.stderr + looks(house)) == []
-    tokens = {value for value in listed(house.work / "env.txt").values() if TOKEN.fullmatch(value)}
+    assert find_leaks([KEY], below=[cli_env.root], printed=run.stdout + run.stderr + collect_output(cli_env)) == []
+    tokens = {value for value in parse_variables(cli_env.work / "env.txt").values() if TOKEN.fullmatch(value)}
     assert len(tokens) == (0 if source.kept_from_tools else 1)
     assert not [token for token in tokens if token in asked.heard]
 
@@ -180,40 +183,40 @@ MODEL_PATH = {"claude": "/v1/messages", "codex": "/responses"}
 
 
 @each_agent
-def test_the_token_is_good_for_model_calls_and_for_nothing_else(house: House, style: Style) -> None:
-    (house.work / "curious.py").write_text(CURIOUS)
+def test_the_token_is_good_for_model_calls_and_for_nothing_else(cli_env: CliEnv, style: Style) -> None:
+    (cli_env.work / "curious.py").write_text(CURIOUS)
     path = MODEL_PATH[style.agent]
     command = f"python3 curious.py {TOKEN_VARIABLE[style.agent]} {path}"
     scenario = f"[[call]]\nrun = '{command}'\n[[call]]\nsay = 'To a tool.'\n[[call]]\nsay = 'Done.'\n"
-    with provider(scenario, house) as asked:
-        run = run_live(house, style.agent, asked.url, *style.arguments)
+    with make_provider(scenario, cli_env) as asked:
+        run = run_live(cli_env, style.agent, asked.url, *style.arguments)
     assert (run.verdict, run.stdout) == (("completed", "done", 0), "Done.\n"), run.stderr
-    assert ast.literal_eval((house.work / "answers.txt").read_text()) == ANSWERS
-    assert [visit.path.partition("?")[0].removeprefix("/v1") for visit in asked.visits] == [
+    assert ast.literal_eval((cli_env.work / "answers.txt").read_text()) == ANSWERS
+    assert [visit.path.partition("?")[0].removeprefix("/v1") for visit in asked.requests] == [
         path.removeprefix("/v1")
     ] * 3
-    calls = run.of("model_call_ended")
+    calls = run.select_events("model_call_ended")
     assert [call["call"] for call in calls if "usage" in call] == [1, 2, len(calls)]
 
 
-def test_two_runs_at_once_have_each_a_listener_and_a_token_of_their_own(house: House) -> None:
+def test_two_runs_at_once_have_each_a_listener_and_a_token_of_their_own(cli_env: CliEnv) -> None:
     hold = "[[call]]\nrun = 'env > $JRUN_ID.tmp; mv $JRUN_ID.tmp $JRUN_ID.env; until test -e go; do sleep 0.05; done'\n"
     with (
-        provider(hold + "[[call]]\nsay = 'Done.'\n", house) as one,
-        provider(hold + "[[call]]\nsay = 'x'\n", house) as two,
+        make_provider(hold + "[[call]]\nsay = 'Done.'\n", cli_env) as one,
+        make_provider(hold + "[[call]]\nsay = 'x'\n", cli_env) as two,
     ):
         started = [
-            house.inspan(*words(agent, asked.url, "-d"), env={KEY_VARIABLE[agent]: KEY}).stdout.strip()
+            cli_env.inspan(*build_argv(agent, asked.url, "-d"), env={KEY_VARIABLE[agent]: KEY}).stdout.strip()
             for agent, asked in (("claude", one), ("codex", two))
         ]
-        files = [house.work / f"{run_id}.env" for run_id in started]
-        until(lambda: all(file.exists() for file in files), "both tools")
-        given = zip(map(listed, files), TOKEN_VARIABLE.values(), strict=True)
+        files = [cli_env.work / f"{run_id}.env" for run_id in started]
+        wait_until(lambda: all(file.exists() for file in files), "both tools")
+        given = zip(map(parse_variables, files), TOKEN_VARIABLE.values(), strict=True)
         gates = [(each["BASE_URL"], each[name]) for each, name in given]
         (first, its_token), (second, another_token) = gates
         crossed = [_status(first, another_token), _status(second, its_token)]
-        (house.work / "go").touch()
-        ends = [house.inspan("wait", run_id).stdout for run_id in started]
+        (cli_env.work / "go").touch()
+        ends = [cli_env.inspan("wait", run_id).stdout for run_id in started]
     assert len({url for url, _ in gates}) == len({token for _, token in gates}) == 2
     assert crossed == [401, 401]
     assert ends == [f"{run_id} completed done\n" for run_id in started]

@@ -14,14 +14,25 @@ from typing import Any
 import pytest
 
 from inspan.protocol.usage import Usage
-from tests.gateway.provider import Act, Line, Provider, chunk, closes, head, says, stream, then, whole
-from tests.house import House
+from tests.cli_env import CliEnv, FinishedRun
+from tests.gateway.provider import (
+    Act,
+    Provider,
+    ProviderConnection,
+    chunk,
+    closes,
+    full_response,
+    head,
+    says,
+    stream,
+    then,
+)
 
-from .behind import KEY, KEY_HEADER, KEY_VARIABLE, QUIET, run_live, words
-from .behind import provider as playing
-from .family import agent_of
-from .island import Island
-from .proof import CRASHED, DONE, End, prove
+from .child_processes import agent_pid_of
+from .gateway_runs import KEY, KEY_HEADER, KEY_VARIABLE, QUIET, build_argv, run_live
+from .gateway_runs import make_provider as playing
+from .netns import NetworkNamespace
+from .run_checks import CRASHED, DONE, End, check_end
 from .styles import NONE_USED, Style, each_agent
 from .test_failing_models import (
     AUTHENTICATION,
@@ -86,15 +97,15 @@ def refusal(status: int, **headers: str) -> bytes:
     return head(status, content_type="application/json", content_length=str(len(body)), **headers) + body
 
 
-def prove_live(house: House, style: Style, url: str, *more: str, end: End, usage: Usage = NONE_USED) -> list[Json]:
+def check_live(cli_env: CliEnv, style: Style, url: str, *more: str, end: End, usage: Usage = NONE_USED) -> list[Json]:
     """Runs an agent with a key and proves its end and that nothing is left of it; gives its model calls."""
     before = time.monotonic()
-    run = run_live(house, style.agent, url, *style.arguments, *more)
+    run = run_live(cli_env, style.agent, url, *style.arguments, *more)
     assert time.monotonic() - before < BOUND_S
     assert run.code == end.code, run.stderr
-    ended = prove(house, run.run_id, end=end, usage=usage)
+    ended = check_end(cli_env, run.run_id, end=end, usage=usage)
     assert ended.next or end is DONE
-    return run.of("model_call_ended")
+    return run.select_events("model_call_ended")
 
 
 @each_agent
@@ -112,25 +123,25 @@ def prove_live(house: House, style: Style, url: str, *more: str, end: End, usage
     ids=str,
 )
 def test_a_refusal_of_the_provider_fails_the_run_as_a_scripted_one(
-    house: House, style: Style, status: int, end: End
+    cli_env: CliEnv, style: Style, status: int, end: End
 ) -> None:
     with Provider(says(refusal(status, x_ratelimit_reset="4102444800"))) as provider:
-        calls = prove_live(house, style, provider.url, end=end)
+        calls = check_live(cli_env, style, provider.url, end=end)
     assert [(call["status"], call.get("message")) for call in calls] == [(status, "the provider's words")] * len(calls)
     assert len(provider.asked) == len(calls)
     named = KEY_HEADER[style.agent].items()
     assert all(named <= asked.headers.items() for asked in provider.asked)
 
 
-def _broken_off(style: Style) -> Act:
+def _break_off(style: Style) -> Act:
     return then(says(SSE + chunk(sse(BEGINS[style.agent]))), closes)
 
 
-def _failing_in_its_stream(style: Style) -> Act:
+def _fail_in_stream(style: Style) -> Act:
     """Who asks again, without a stream, gets a plain refusal."""
     failed = stream(sse(BEGINS[style.agent], FAILS[style.agent]))
 
-    def act(line: Line) -> None:
+    def act(line: ProviderConnection) -> None:
         assert line.asked
         line.send(failed if b'"stream":true' in line.asked.body else refusal(529))
 
@@ -139,24 +150,24 @@ def _failing_in_its_stream(style: Style) -> Act:
 
 # What the provider does → how the run ends, and what is said of the first call.
 TROUBLES: dict[str, tuple[Callable[[Style], Act], End, str]] = {
-    "hangs up at once": (lambda style: closes, NETWORK, "unreachable: {url} cannot be reached"),
-    "breaks off": (_broken_off, NETWORK, "cut"),
-    "is a page": (lambda style: says(whole(HTML, kind="text/html")), INVALID_RESPONSE, "garbage"),
-    "is a page of errors": (lambda style: says(whole(HTML, status=502, kind="text/html")), OVERLOADED, ""),
-    "fails in its stream": (_failing_in_its_stream, OVERLOADED, ""),
+    "hangs up at once": (lambda style: closes, NETWORK, "unanswered: {url} cannot be reached"),
+    "breaks off": (_break_off, NETWORK, "cut"),
+    "is a page": (lambda style: says(full_response(HTML, kind="text/html")), INVALID_RESPONSE, "garbage"),
+    "is a page of errors": (lambda style: says(full_response(HTML, status=502, kind="text/html")), OVERLOADED, ""),
+    "fails in its stream": (_fail_in_stream, OVERLOADED, ""),
 }
 
 
 @each_agent
 @pytest.mark.parametrize(("act", "end", "problem"), TROUBLES.values(), ids=TROUBLES)
 def test_an_answer_that_is_none_fails_the_run(
-    house: House, style: Style, act: Callable[[Style], Act], end: End, problem: str
+    cli_env: CliEnv, style: Style, act: Callable[[Style], Act], end: End, problem: str
 ) -> None:
     with Provider(act(style)) as provider:
-        run = run_live(house, style.agent, provider.url)
+        run = run_live(cli_env, style.agent, provider.url)
     assert run.verdict == (end.outcome, end.reason, end.code), run.stderr
-    prove(house, run.run_id, end=end, usage=Usage(**run.ended.get("usage", {})))
-    calls = run.of("model_call_ended")
+    check_end(cli_env, run.run_id, end=end, usage=Usage(**run.ended.get("usage", {})))
+    calls = run.select_events("model_call_ended")
     assert str(calls[0].get("problem", "")).startswith(problem.format(url=provider.url))
     assert [call.get("role", "main") for call in calls] == ["main", *["retry"] * (len(calls) - 1)]
     assert len(provider.asked) == len(calls)
@@ -172,30 +183,30 @@ ABSENT = {
 @each_agent
 def test_a_provider_that_is_not_there_is_named(tmp_path: Path, binaries: dict[str, str], style: Style) -> None:
     (tmp_path / "house").mkdir()
-    with Island() as island:
-        house = House(tmp_path / "house", prefix=island.prefix, binaries=binaries)
+    with NetworkNamespace() as island:
+        cli_env = CliEnv(tmp_path / "house", prefix=island.prefix, binaries=binaries)
         for url, problem in ABSENT.items():
-            argv = words(style.agent, url, "--json")
+            argv = build_argv(style.agent, url, "--json")
             before = time.monotonic()
-            done = house.inspan(*argv, env={**QUIET, KEY_VARIABLE[style.agent]: KEY})
+            done = cli_env.inspan(*argv, env={**QUIET, KEY_VARIABLE[style.agent]: KEY})
             assert time.monotonic() - before < BOUND_S
             run_id = json.loads(done.stdout.partition("\n")[0])["event"]["run_id"]
-            ended = prove(house, run_id, end=NETWORK)
+            ended = check_end(cli_env, run_id, end=NETWORK)
             assert f"{url} cannot be reached: {problem}" in ended.message
-        house.close()
+        cli_env.close()
 
 
 @each_agent
-def test_a_provider_that_stays_silent_is_given_up(house: House, style: Style) -> None:
+def test_a_provider_that_stays_silent_is_given_up(cli_env: CliEnv, style: Style) -> None:
     quiet = threading.Event()
     with Provider(lambda line: _await(quiet)) as provider:
-        calls = prove_live(house, style, provider.url, "--stall-timeout", "1s", end=STALLED)
+        calls = check_live(cli_env, style, provider.url, "--stall-timeout", "1s", end=STALLED)
         quiet.set()
     assert [(call["call"], call.get("problem")) for call in calls] == [(1, "stalled")]
 
 
 @each_agent
-def test_a_call_whose_agent_is_killed_is_told_once_with_what_was_spent(house: House, style: Style) -> None:
+def test_a_call_whose_agent_is_killed_is_told_once_with_what_was_spent(cli_env: CliEnv, style: Style) -> None:
     begun, killed = threading.Event(), threading.Event()
     goes_on = then(
         says(SSE + chunk(sse(BEGINS[style.agent]))),
@@ -204,47 +215,73 @@ def test_a_call_whose_agent_is_killed_is_told_once_with_what_was_spent(house: Ho
         says(chunk(sse(*ENDS[style.agent])) + chunk(b"")),
     )
     with Provider(goes_on) as provider:
-        argv = words(style.agent, provider.url, "-d")
-        run_id = house.inspan(*argv, env={KEY_VARIABLE[style.agent]: KEY}).stdout.strip()
+        argv = build_argv(style.agent, provider.url, "-d")
+        run_id = cli_env.inspan(*argv, env={KEY_VARIABLE[style.agent]: KEY}).stdout.strip()
         _await(begun)
-        os.kill(agent_of(house, run_id, style.agent), signal.SIGKILL)
+        os.kill(agent_pid_of(cli_env, run_id, style.agent), signal.SIGKILL)
         killed.set()
-        prove(house, run_id, end=CRASHED, usage=SPENT[style.agent])
-    calls = [event for event in house.events(run_id) if event["kind"] == "model_call_ended"]
+        check_end(cli_env, run_id, end=CRASHED, usage=SPENT[style.agent])
+    calls = [event for event in cli_env.events(run_id) if event["kind"] == "model_call_ended"]
     assert [(call["call"], call["status"]) for call in calls] == [(1, 200)]
     assert len(provider.asked) == 1
 
 
 @each_agent
-def test_an_answer_that_is_compressed_unasked_is_metered(house: House, style: Style) -> None:
+def test_an_answer_that_is_compressed_unasked_is_metered(cli_env: CliEnv, style: Style) -> None:
     packed = gzip.compress(sse(BEGINS[style.agent], *ENDS[style.agent]))
     headers = head(content_type="text/event-stream", content_encoding="gzip", content_length=str(len(packed)))
     with Provider(says(headers + packed)) as provider:
-        run = run_live(house, style.agent, provider.url)
-    assert [Usage(**call["usage"]) for call in run.of("model_call_ended")][:1] == [SPENT[style.agent]]
+        run = run_live(cli_env, style.agent, provider.url)
+    assert [Usage(**call["usage"]) for call in run.select_events("model_call_ended")][:1] == [SPENT[style.agent]]
     assert {asked.headers["accept-encoding"] for asked in provider.asked} == {"identity"}
 
 
-def test_a_request_of_30_mb_goes_through_whole(house: House) -> None:
-    paper = house.work / "paper.pdf"
+def test_a_request_of_30_mb_goes_through_whole(cli_env: CliEnv) -> None:
+    paper = cli_env.work / "paper.pdf"
     paper.write_bytes(b"%PDF-1.4\n" + os.urandom(7_600_000))
     attached = [word for _ in range(3) for word in ("--attach", str(paper))]
-    with playing("[[call]]\nsay = 'Read.'\n", house) as provider:
-        run = run_live(house, "claude", provider.url, *attached)
+    with playing("[[call]]\nsay = 'Read.'\n", cli_env) as provider:
+        run = run_live(cli_env, "claude", provider.url, *attached)
     assert (run.verdict, run.stdout) == (("completed", "done", 0), "Read.\n"), run.stderr
     assert len(provider.heard) > 30_000_000
 
 
 @each_agent
-def test_a_proxy_of_the_users_is_not_asked_for_the_gateway(house: House, style: Style) -> None:
+def test_a_proxy_of_the_users_is_not_asked_for_the_gateway(cli_env: CliEnv, style: Style) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         nobody = f"http://127.0.0.1:{unused.getsockname()[1]}"
-        house.env |= {"HTTP_PROXY": nobody, "http_proxy": nobody, "ALL_PROXY": nobody, "NO_PROXY": "example.org"}
+        cli_env.env |= {"HTTP_PROXY": nobody, "http_proxy": nobody, "ALL_PROXY": nobody, "NO_PROXY": "example.org"}
         scenario = "[[call]]\nrun = 'echo $NO_PROXY $no_proxy > proxies.txt'\n[[call]]\nsay = 'Done.'\n"
-        with playing(scenario, house) as provider:
-            run = run_live(house, style.agent, provider.url)
+        with playing(scenario, cli_env) as provider:
+            run = run_live(cli_env, style.agent, provider.url)
     assert run.verdict == ("completed", "done", 0), run.stderr
-    assert (house.work / "proxies.txt").read_text() == "example.org,127.0.0.1 example.org,127.0.0.1\n"
+    assert (cli_env.work / "proxies.txt").read_text() == "example.org,127.0.0.1 example.org,127.0.0.1\n"
+
+
+@pytest.mark.parametrize("whose", ["project", "user"])
+@each_agent
+def test_a_proxy_of_the_agents_own_settings_is_not_asked_for_the_gateway(
+    cli_env: CliEnv, style: Style, whose: str
+) -> None:
+    folder = cli_env.work if whose == "project" else Path(cli_env.env["HOME"])
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        nobody = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+        env = {spelled: nobody for name in names for spelled in (name, name.lower())} | {"NO_PROXY": "", "no_proxy": ""}
+        for name in (".claude", ".codex"):
+            (folder / name).mkdir()
+        (folder / ".claude" / "settings.json").write_text(json.dumps({"env": env}))
+        # A list of exceptions in this file would win: what comes of that is told at the end of a run.
+        lines = [f"{name}={value}\n" for name, value in env.items() if value]
+        for path in (folder / ".env", folder / ".codex" / ".env"):
+            path.write_text("".join(lines))
+        cli_env.env["NO_PROXY"] = "example.org"
+        with playing("[[call]]\nsay = 'Done.'\n", cli_env) as provider:
+            key = {KEY_VARIABLE[style.agent]: KEY}
+            asked = build_argv(style.agent, provider.url, "--timeout", "30s", profile="user")
+            run = FinishedRun(cli_env, cli_env.inspan(*asked, env={**QUIET, **key}))
+    assert run.verdict == ("completed", "done", 0), run.ended
+    assert run.ended["model_calls"] == 1
 
 
 def _await(event: threading.Event) -> None:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.refusal import refusal_of
-from tests.house import Finished, House, pids, until
+from tests.cli.refusal import expect_refusal
+from tests.cli_env import CliEnv, FinishedRun, list_pids, wait_until
 
-from .island import Island
+from .netns import NetworkNamespace
 from .provider import Provider
 
 KEY = "sk-given-Qw8Zr5Tn2Lx9Vk4Hd7Pj"
@@ -28,10 +28,10 @@ WINDOW = 12
 def jwt(**claims: object) -> str:
     """A token as providers sign them, with nobody's signature."""
     parts = ({"alg": "none", "typ": "JWT"}, claims)
-    return ".".join([*(_encoded(json.dumps(part).encode()) for part in parts), _encoded(b"unsigned-by-anybody")])
+    return ".".join([*(_encode(json.dumps(part).encode()) for part in parts), _encode(b"unsigned-by-anybody")])
 
 
-def _encoded(data: bytes) -> str:
+def _encode(data: bytes) -> str:
     return urlsafe_b64encode(data).decode().rstrip("=")
 
 
@@ -49,7 +49,7 @@ CLAUDE_TOKENS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Way:
+class AgentLogin:
     """An agent: its login file, the tokens in it, and the headers by which it names itself with a key or a login."""
 
     agent: str
@@ -64,7 +64,7 @@ class Way:
         return self.agent
 
 
-CLAUDE = Way(
+CLAUDE = AgentLogin(
     agent="claude",
     variable="ANTHROPIC_API_KEY",
     path=".claude/.credentials.json",
@@ -73,7 +73,7 @@ CLAUDE = Way(
     key_header={"x-api-key": KEY},
     login_headers={"authorization": f"Bearer {CLAUDE_TOKENS['accessToken']}"},
 )
-CODEX = Way(
+CODEX = AgentLogin(
     agent="codex",
     variable="CODEX_API_KEY",
     path=".codex/auth.json",
@@ -110,23 +110,23 @@ stream_max_retries = 0
 
 
 @pytest.fixture
-def island() -> Iterator[Island]:
-    with Island() as found:
+def netns() -> Iterator[NetworkNamespace]:
+    with NetworkNamespace() as found:
         yield found
 
 
 @pytest.fixture
-def home(tmp_path: Path, binaries: dict[str, str], island: Island) -> Iterator[House]:
+def netns_env(tmp_path: Path, binaries: dict[str, str], netns: NetworkNamespace) -> Iterator[CliEnv]:
     """A house on an island."""
     (tmp_path / "house").mkdir()
-    made = House(tmp_path / "house", prefix=island.prefix, binaries=binaries)
+    made = CliEnv(tmp_path / "house", prefix=netns.prefix, binaries=binaries)
     yield made
     made.close()
 
 
-def settle(house: House, url: str) -> None:
+def set_up_provider(cli_env: CliEnv, url: str) -> None:
     """What a user has set up to reach a provider at this address, and a key that a run must not take by mistake."""
-    house.env |= {
+    cli_env.env |= {
         "ANTHROPIC_BASE_URL": url,
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "ANTHROPIC_API_KEY": OTHER_KEY,
@@ -134,33 +134,33 @@ def settle(house: House, url: str) -> None:
         "CODEX_API_KEY": OTHER_KEY,
         "OPENAI_API_KEY": OTHER_KEY,
     }
-    settings = Path(house.env["HOME"]) / ".codex" / "config.toml"
+    settings = Path(cli_env.env["HOME"]) / ".codex" / "config.toml"
     settings.parent.mkdir(exist_ok=True)
     settings.write_text(CODEX_SETTINGS.format(url=url))
 
 
-def plant(house: House, way: Way) -> Path:
+def plant_login(cli_env: CliEnv, way: AgentLogin) -> Path:
     """Puts a login where the agent's own program would."""
-    path = Path(house.env["HOME"]) / way.path
+    path = Path(cli_env.env["HOME"]) / way.path
     path.parent.mkdir(exist_ok=True)
     path.write_text(way.login)
     path.chmod(0o600)
     return path
 
 
-def start(house: House, way: Way, *more: str) -> Finished:
-    return Finished(house, house.inspan("run", "do it", "-a", way.agent, "--profile", "user", *more))
+def start(cli_env: CliEnv, way: AgentLogin, *more: str) -> FinishedRun:
+    return FinishedRun(cli_env, cli_env.inspan("run", "do it", "-a", way.agent, "--profile", "user", *more))
 
 
-def leaks(house: House, run: Finished, *secrets: str) -> list[tuple[str, str]]:
+def find_leaks(cli_env: CliEnv, run: FinishedRun, *secrets: str) -> list[tuple[str, str]]:
     """Every place that inspan writes or prints to where a piece of a secret stands."""
-    places = {str(path): path.read_bytes() for path in house.state.rglob("*") if path.is_file()}
+    places = {str(path): path.read_bytes() for path in cli_env.state.rglob("*") if path.is_file()}
     places |= {"screen": run.stdout.encode() + run.stderr.encode()}
     pieces = [secret[at : at + WINDOW].encode() for secret in secrets for at in range(len(secret) - WINDOW + 1)]
     return [(name, piece.decode()) for name, held in places.items() for piece in pieces if piece in held]
 
 
-def looks_at(way: Way, *secrets: str) -> str:
+def build_leaking_scenario(way: AgentLogin, *secrets: str) -> str:
     """A scenario in which the agent's tool prints its login and its environment, and the model says secrets aloud."""
     said = json.dumps(f"I have seen {' and '.join(secrets)}.")
     return f'[[call]]\nrun = "cat ~/{way.path}; env | sort"\n[[call]]\nsay = {said}\n'
@@ -169,130 +169,153 @@ def looks_at(way: Way, *secrets: str) -> str:
 KEY_PLACES = ("env", "file", "cmd", "keyring")
 
 
-def put_key(house: House, place: str) -> str:
+def put_key(cli_env: CliEnv, place: str) -> str:
     """Puts the key in its place and gives the words for `--key-from`."""
     if place == "env":
-        house.env["WORK_KEY"] = KEY
+        cli_env.env["WORK_KEY"] = KEY
         return "env:WORK_KEY"
-    path = Path(house.env["HOME"]) / "key"
+    path = Path(cli_env.env["HOME"]) / "key"
     path.write_text(f"{KEY}\n")
     path.chmod(0o600)
     if place != "keyring":
         return {"file": "file:~/key", "cmd": f"cmd:echo unlocked >&2; cat {path}"}[place]
-    house.env["PYTHON_KEYRING_BACKEND"] = "keyrings.alt.file.PlaintextKeyring"
-    argv = [house.argv()[-3], "-m", "keyring", "set", "inspan/work", "me"]
-    subprocess.run(argv, env=house.env, input=KEY, text=True, check=True, capture_output=True)
+    cli_env.env["PYTHON_KEYRING_BACKEND"] = "keyrings.alt.file.PlaintextKeyring"
+    argv = [cli_env.argv()[-3], "-m", "keyring", "set", "inspan/work", "me"]
+    subprocess.run(argv, env=cli_env.env, input=KEY, text=True, check=True, capture_output=True)
     return "keyring:inspan/work/me"
 
 
 @pytest.mark.parametrize("place", KEY_PLACES)
 @each_way
 def test_a_key_arrives_in_its_header_wins_over_others_and_is_shown_nowhere(
-    home: House, island: Island, way: Way, place: str
+    netns_env: CliEnv, netns: NetworkNamespace, way: AgentLogin, place: str
 ) -> None:
-    with Provider(looks_at(way, KEY), cwd=str(home.work), listener=island.listener) as provider:
-        settle(home, provider.url)
-        run = start(home, way, "--key-from", put_key(home, place))
+    with Provider(build_leaking_scenario(way, KEY), cwd=str(netns_env.work), listener=netns.listener) as provider:
+        set_up_provider(netns_env, provider.url)
+        run = start(netns_env, way, "--key-from", put_key(netns_env, place))
     assert run.verdict == ("completed", "done", 0), run.stderr
     assert provider.calls == [way.key_header] * 2
-    assert leaks(home, run, KEY, OTHER_KEY) == []
-    (printed,) = [event["output"] for event in run.of("tool_completed")]
+    assert find_leaks(netns_env, run, KEY, OTHER_KEY) == []
+    (printed,) = [event["output"] for event in run.select_events("tool_completed")]
     named = [line for line in printed.splitlines() if line.startswith(("ANTHROPIC_", "CODEX_", "OPENAI_"))]
     assert [line.partition("=")[0] for line in named if "REDACTED" in line] == [way.variable]
-    assert run.stdout.startswith("I have seen [REDACTED:")
+    # The gateway masks its key before the agent reads the answer; what came by the agent's own way is redacted.
+    (started,) = run.select_events("run_started")
+    hidden = "[REDACTED:" if started["model_from"] == "direct" else "*" * len(KEY)
+    assert run.stdout.startswith(f"I have seen {hidden}")
 
 
 @each_way
-def test_a_configured_key_command_is_used_as_one_that_was_said(home: House, island: Island, way: Way) -> None:
-    config = Path(home.env["HOME"], ".config", "inspan", "config.toml")
+def test_a_configured_key_command_is_used_as_one_that_was_said(
+    netns_env: CliEnv, netns: NetworkNamespace, way: AgentLogin
+) -> None:
+    config = Path(netns_env.env["HOME"], ".config", "inspan", "config.toml")
     config.parent.mkdir(parents=True)
-    put_key(home, "file")
+    put_key(netns_env, "file")
     config.write_text(f"[agents.{way.agent}]\nkey_cmd = 'cat ~/key'\n")
-    with Provider(looks_at(way, KEY), cwd=str(home.work), listener=island.listener) as provider:
-        settle(home, provider.url)
-        run = start(home, way)
+    with Provider(build_leaking_scenario(way, KEY), cwd=str(netns_env.work), listener=netns.listener) as provider:
+        set_up_provider(netns_env, provider.url)
+        run = start(netns_env, way)
     assert run.verdict == ("completed", "done", 0), run.stderr
     assert provider.calls == [way.key_header] * 2
-    assert leaks(home, run, KEY, OTHER_KEY) == []
+    assert find_leaks(netns_env, run, KEY, OTHER_KEY) == []
 
 
 @each_way
-def test_a_key_that_the_provider_quotes_is_shown_nowhere(home: House, island: Island, way: Way) -> None:
+def test_a_key_that_the_provider_quotes_is_shown_nowhere(
+    netns_env: CliEnv, netns: NetworkNamespace, way: AgentLogin
+) -> None:
     told = json.dumps(f"Incorrect API key provided: {KEY}.")
     scenario = f"[[call]]\nfail = {{status = 401, message = {told}}}\nrepeat = 'always'\n"
-    with Provider(scenario, cwd=str(home.work), listener=island.listener) as provider:
-        settle(home, provider.url)
-        run = start(home, way, "--key-from", put_key(home, "file"))
+    with Provider(scenario, cwd=str(netns_env.work), listener=netns.listener) as provider:
+        set_up_provider(netns_env, provider.url)
+        run = start(netns_env, way, "--key-from", put_key(netns_env, "file"))
     assert run.verdict == ("failed", "authentication", 4), run.stderr
     assert provider.calls[0] == way.key_header
-    assert leaks(home, run, KEY, OTHER_KEY) == []
+    assert find_leaks(netns_env, run, KEY, OTHER_KEY) == []
 
 
-def test_a_key_is_in_no_environment_but_the_agents_and_in_no_command_line(home: House, island: Island) -> None:
+def test_a_key_is_in_no_environment_but_the_agents_and_in_no_command_line(
+    netns_env: CliEnv, netns: NetworkNamespace
+) -> None:
     scenario = "[[call]]\nrun = 'touch begun; sleep 300'\n"
-    with Provider(scenario, cwd=str(home.work), listener=island.listener) as provider:
-        settle(home, provider.url)
-        begun = home.inspan("run", "do it", "-d", "-a", "codex", "--key-from", put_key(home, "file"))
+    with Provider(scenario, cwd=str(netns_env.work), listener=netns.listener) as provider:
+        set_up_provider(netns_env, provider.url)
+        begun = netns_env.inspan("run", "do it", "-d", "-a", "codex", "--key-from", put_key(netns_env, "file"))
         run_id = begun.stdout.strip()
-        until(lambda: (home.work / "begun").exists(), "command of the agent")
-        supervisor = home.supervisor(run_id)
-        holders = {pid for pid in pids() if KEY.encode() in _read(pid, "environ")}
-        told = [pid for pid in pids() if KEY.encode() in _read(pid, "cmdline")]
-        below = _descendants(supervisor)
-        home.inspan("kill", run_id)
-    assert told == []
-    assert holders
-    assert supervisor not in holders
-    assert holders <= below
+        wait_until(lambda: (netns_env.work / "begun").exists(), "command of the agent")
+        supervisor = netns_env.supervisor(run_id)
+
+        def only_below() -> bool:
+            """Whether all that have the key are below the supervisor; the agent's own helpers come and go."""
+            # Another test may use the same key at the same time, elsewhere.
+            ours = [pid for pid in list_pids() if str(netns_env.root).encode() in _read(pid, "environ")]
+            holders = {pid for pid in ours if KEY.encode() in _read(pid, "environ")}
+            assert supervisor in set(ours) - holders
+            assert [pid for pid in ours if KEY.encode() in _read(pid, "cmdline")] == []
+            return bool(holders) and holders <= _descendants(supervisor)
+
+        wait_until(only_below, "a key in no environment but those below the supervisor")
+        netns_env.inspan("kill", run_id)
 
 
 @each_way
-def test_a_login_is_used_where_it_lies_and_left_as_it_was(home: House, island: Island, way: Way) -> None:
-    login = plant(home, way)
+def test_a_login_is_used_where_it_lies_and_left_as_it_was(
+    netns_env: CliEnv, netns: NetworkNamespace, way: AgentLogin
+) -> None:
+    login = plant_login(netns_env, way)
     before = (login.read_bytes(), login.stat().st_mode, login.stat().st_mtime_ns, login.stat().st_ino)
-    with Provider(looks_at(way, *way.tokens), cwd=str(home.work), listener=island.listener) as provider:
-        settle(home, provider.url)
-        run = start(home, way, "--login")
+    with Provider(
+        build_leaking_scenario(way, *way.tokens), cwd=str(netns_env.work), listener=netns.listener
+    ) as provider:
+        set_up_provider(netns_env, provider.url)
+        run = start(netns_env, way, "--login")
     assert run.verdict == ("completed", "done", 0), run.stderr
     assert provider.calls == [way.login_headers] * 2
     assert (login.read_bytes(), login.stat().st_mode, login.stat().st_mtime_ns, login.stat().st_ino) == before
-    assert leaks(home, run, *way.tokens, OTHER_KEY) == []
-    (printed,) = [event["output"] for event in run.of("tool_completed")]
+    assert find_leaks(netns_env, run, *way.tokens, OTHER_KEY) == []
+    (printed,) = [event["output"] for event in run.select_events("tool_completed")]
     assert printed.count(f"[REDACTED:{way.agent}.") == len(way.tokens)
     assert way.variable not in printed
-    copies = [path for path in home.root.rglob("*") if path.name == login.name and path != login]
+    copies = [path for path in netns_env.root.rglob("*") if path.name == login.name and path != login]
     assert copies == []
 
 
 @each_way
-def test_a_login_that_the_provider_quotes_is_shown_nowhere(home: House, island: Island, way: Way) -> None:
-    plant(home, way)
+def test_a_login_that_the_provider_quotes_is_shown_nowhere(
+    netns_env: CliEnv, netns: NetworkNamespace, way: AgentLogin
+) -> None:
+    plant_login(netns_env, way)
     told = json.dumps(f"Token expired: {way.login_headers['authorization']}.")
     scenario = f"[[call]]\nfail = {{status = 400, message = {told}}}\nrepeat = 'always'\n"
-    with Provider(scenario, cwd=str(home.work), listener=island.listener) as provider:
-        settle(home, provider.url)
-        run = start(home, way, "--login")
+    with Provider(scenario, cwd=str(netns_env.work), listener=netns.listener) as provider:
+        set_up_provider(netns_env, provider.url)
+        run = start(netns_env, way, "--login")
     assert run.ended["outcome"] == "failed"
     assert "REDACTED" in run.ended["message"]
-    assert leaks(home, run, *way.tokens) == []
+    assert find_leaks(netns_env, run, *way.tokens) == []
 
 
 @each_way
-def test_the_login_of_an_agent_is_not_shown_by_another(home: House, island: Island, way: Way) -> None:
+def test_the_login_of_an_agent_is_not_shown_by_another(
+    netns_env: CliEnv, netns: NetworkNamespace, way: AgentLogin
+) -> None:
     other = CODEX if way is CLAUDE else CLAUDE
-    plant(home, other)
-    with Provider(looks_at(other, *other.tokens), cwd=str(home.work), listener=island.listener) as provider:
-        settle(home, provider.url)
-        run = start(home, way, "--key-from", put_key(home, "file"))
+    plant_login(netns_env, other)
+    with Provider(
+        build_leaking_scenario(other, *other.tokens), cwd=str(netns_env.work), listener=netns.listener
+    ) as provider:
+        set_up_provider(netns_env, provider.url)
+        run = start(netns_env, way, "--key-from", put_key(netns_env, "file"))
     assert run.verdict == ("completed", "done", 0), run.stderr
     assert provider.calls == [way.key_header] * 2
-    assert leaks(home, run, *other.tokens, KEY) == []
+    assert find_leaks(netns_env, run, *other.tokens, KEY) == []
 
 
 @each_way
-def test_without_a_login_the_next_step_is_to_log_in(house: House, way: Way) -> None:
-    house.env[way.variable] = KEY
-    refusal = refusal_of(house, "run", "do it", "-a", way.agent, "--login")
+def test_without_a_login_the_next_step_is_to_log_in(cli_env: CliEnv, way: AgentLogin) -> None:
+    cli_env.env[way.variable] = KEY
+    refusal = expect_refusal(cli_env, "run", "do it", "-a", way.agent, "--login")
     assert (refusal.exit_code, refusal.code) == (4, "credentials_missing")
     assert f"~/{way.path}: there is no such file" in refusal.message
     assert refusal.next.startswith("Log in first: ")
@@ -307,10 +330,12 @@ def test_without_a_login_the_next_step_is_to_log_in(house: House, way: Way) -> N
         (("--model-from", "script:x.toml"), "the model is scripted"),
     ],
 )
-def test_a_login_with_what_contradicts_it_is_refused(house: House, way: Way, more: tuple[str, ...], says: str) -> None:
-    plant(house, way)
-    (house.work / "x.toml").write_text("[[call]]\nsay = 'hi'\n")
-    refusal = refusal_of(house, "run", "do it", "-a", way.agent, "--login", *more)
+def test_a_login_with_what_contradicts_it_is_refused(
+    cli_env: CliEnv, way: AgentLogin, more: tuple[str, ...], says: str
+) -> None:
+    plant_login(cli_env, way)
+    (cli_env.work / "x.toml").write_text("[[call]]\nsay = 'hi'\n")
+    refusal = expect_refusal(cli_env, "run", "do it", "-a", way.agent, "--login", *more)
     assert (refusal.exit_code, refusal.code) == (2, "bad_input")
     assert says in refusal.message
 
@@ -323,7 +348,7 @@ def _read(pid: int, name: str) -> bytes:
 
 
 def _descendants(pid: int) -> set[int]:
-    parents = {each: int((_read(each, "stat").rpartition(b")")[2].split() or [b"0", b"0"])[1]) for each in pids()}
+    parents = {each: int((_read(each, "stat").rpartition(b")")[2].split() or [b"0", b"0"])[1]) for each in list_pids()}
     found = {pid}
     while more := {each for each, parent in parents.items() if parent in found} - found:
         found |= more

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.stage import Stage
-from tests.house import House
+from tests.cli_env import CliEnv
+from tests.gateway.scripted_gateway import ScriptedGateway
 
-from .ground import Ground, calls, run, say, use
-from .proof import DONE, End, prove
+from .protected_folders import ProtectedFolders, build_scenario, run_step, say_step, use_step
+from .run_checks import DONE, End, check_end
 from .styles import CLASSIC, CLAUDE, CODE_MODE, PER_CALL, Style, each_agent, each_style
 from .test_direct import settings
 
@@ -20,16 +20,16 @@ PARROT, TWICE, CROW, ONCE = "You are a parrot.", "Say it \"twice\".\nAnd 'again'
 
 @each_style
 def test_prompts_effort_and_model_reach_the_provider_and_a_later_run_may_change_them(
-    house: House, style: Style
+    cli_env: CliEnv, style: Style
 ) -> None:
-    (house.work / "parrot.md").write_text(PARROT)
+    (cli_env.work / "parrot.md").write_text(PARROT)
     model = ("-m", MODELS[style])
-    with Stage(calls(say("One."), say("Two.")), cwd=str(house.work)) as provider:
-        env = settings(house, style.agent, provider.port)
+    with ScriptedGateway(build_scenario(say_step("One."), say_step("Two.")), cwd=str(cli_env.work)) as provider:
+        env = settings(cli_env, style.agent, provider.port)
         said = ("--system-prompt", "@parrot.md", "--append-system-prompt", TWICE, "--effort", "high")
-        first = house.inspan("run", "Hello.", "-a", style.agent, *model, *said, "--mode", "complete", env=env)
+        first = cli_env.inspan("run", "Hello.", "-a", style.agent, *model, *said, "--mode", "complete", env=env)
         said = ("--system-prompt", CROW, "--append-system-prompt", ONCE, "--effort", "low")
-        second = house.inspan("run", "Again.", "--resume", "@last", *model, *said, "--mode", "complete", env=env)
+        second = cli_env.inspan("run", "Again.", "--resume", "@last", *model, *said, "--mode", "complete", env=env)
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     bodies = provider.bodies
     assert [body["model"] for body in bodies] == [MODELS[style]] * 2
@@ -44,11 +44,11 @@ def test_prompts_effort_and_model_reach_the_provider_and_a_later_run_may_change_
 
 
 @each_style
-def test_words_behind_the_agents_own_prompt_leave_it_in_place(house: House, style: Style) -> None:
-    with Stage(calls(say("One.")), cwd=str(house.work)) as provider:
-        env = settings(house, style.agent, provider.port)
+def test_words_behind_the_agents_own_prompt_leave_it_in_place(cli_env: CliEnv, style: Style) -> None:
+    with ScriptedGateway(build_scenario(say_step("One.")), cwd=str(cli_env.work)) as provider:
+        env = settings(cli_env, style.agent, provider.port)
         said = ("--append-system-prompt", TWICE, "--mode", "complete", *style.arguments)
-        done = house.inspan("run", "Hello.", "-a", style.agent, *said, "--effort", "high", env=env)
+        done = cli_env.inspan("run", "Hello.", "-a", style.agent, *said, "--effort", "high", env=env)
     assert done.returncode == 0, done.stderr
     [body] = provider.bodies
     if style is CLAUDE:
@@ -59,12 +59,12 @@ def test_words_behind_the_agents_own_prompt_leave_it_in_place(house: House, styl
         assert (own.startswith("You are Codex"), appended) == (True, TWICE)
 
 
-def test_instructions_that_are_too_long_for_an_argument_reach_the_model_all_the_same(house: House) -> None:
-    (house.work / "long.md").write_text("Be kind. " * 20_000 + "The end of it.")
+def test_instructions_that_are_too_long_for_an_argument_reach_the_model_all_the_same(cli_env: CliEnv) -> None:
+    (cli_env.work / "long.md").write_text("Be kind. " * 20_000 + "The end of it.")
     for agent in ("claude", "codex"):
-        model = house.scenario(calls(say("Done.") + "expect_anywhere = 'Be kind. The end of it.'\n"))
+        model = cli_env.scenario(build_scenario(say_step("Done.") + "expect_anywhere = 'Be kind. The end of it.'\n"))
         options = ("--profile", "clean", "--mode", "complete", "--model-from", model)
-        done = house.inspan("run", "Hello.", "-a", agent, *options, "--append-system-prompt", "@long.md")
+        done = cli_env.inspan("run", "Hello.", "-a", agent, *options, "--append-system-prompt", "@long.md")
         assert done.returncode == 0, done.stderr
 
 
@@ -72,104 +72,108 @@ def test_instructions_that_are_too_long_for_an_argument_reach_the_model_all_the_
     ("agent", "known"),
     [("claude", "low, medium, high, xhigh, max"), ("codex", "none, minimal, low, medium, high, xhigh")],
 )
-def test_an_effort_that_the_agent_does_not_know_is_refused(house: House, agent: str, known: str) -> None:
-    model = house.scenario(calls(say("Done.")))
-    done = house.inspan("run", "do it", "-a", agent, "--effort", "heroic", "--model-from", model)
+def test_an_effort_that_the_agent_does_not_know_is_refused(cli_env: CliEnv, agent: str, known: str) -> None:
+    model = cli_env.scenario(build_scenario(say_step("Done.")))
+    done = cli_env.inspan("run", "do it", "-a", agent, "--effort", "heroic", "--model-from", model)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("inspan: effort 'heroic': ")
     assert done.stderr.endswith(f"\n  → Use one of {known}.\n")
-    assert not house.state.exists()
+    assert not cli_env.state.exists()
 
 
 @each_style
-def test_a_run_ends_at_its_limit_of_turns(house: House, style: Style) -> None:
-    scenario = calls(f"{run('echo hi >> said.txt')}repeat = 'always'")
-    done = house.run(style.agent, scenario, *style.arguments, "--max-turns", "2")
-    ended = prove(house, done.run_id, end=MAX_TURNS, usage=PER_CALL + PER_CALL)
+def test_a_run_ends_at_its_limit_of_turns(cli_env: CliEnv, style: Style) -> None:
+    scenario = build_scenario(f"{run_step('echo hi >> said.txt')}repeat = 'always'")
+    done = cli_env.run(style.agent, scenario, *style.arguments, "--max-turns", "2")
+    ended = check_end(cli_env, done.run_id, end=MAX_TURNS, usage=PER_CALL + PER_CALL)
     assert done.code == 6
-    assert (house.work / "said.txt").read_text() == "hi\nhi\n"
+    assert (cli_env.work / "said.txt").read_text() == "hi\nhi\n"
     assert "2" in ended.message
-    answered = [event for event in done.of("model_call_ended") if event["status"] == 200]
+    answered = [event for event in done.select_events("model_call_ended") if event["status"] == 200]
     assert len(answered) == 2
 
 
 @each_style
-def test_a_limit_of_turns_that_is_not_reached_changes_nothing(house: House, style: Style) -> None:
-    done = house.run(style.agent, calls(run("echo hi"), say("Done.")), *style.arguments, "--max-turns", "2")
-    prove(house, done.run_id, end=DONE, usage=PER_CALL + PER_CALL)
+def test_a_limit_of_turns_that_is_not_reached_changes_nothing(cli_env: CliEnv, style: Style) -> None:
+    done = cli_env.run(
+        style.agent, build_scenario(run_step("echo hi"), say_step("Done.")), *style.arguments, "--max-turns", "2"
+    )
+    check_end(cli_env, done.run_id, end=DONE, usage=PER_CALL + PER_CALL)
 
 
-def test_without_a_gateway_a_limit_that_the_agent_does_not_keep_is_refused(house: House) -> None:
-    done = house.inspan(
+def test_without_a_gateway_a_limit_that_the_agent_does_not_keep_is_refused(cli_env: CliEnv) -> None:
+    done = cli_env.inspan(
         "run", "do it", "-a", "codex", "--max-turns", "2", "--direct", env={"CODEX_API_KEY": "sk-0123456789"}
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "inspan: max_turns 2: Codex has no way to do this.\n"
+        "inspan: max_turns 2: Codex does not support this.\n"
         "  → It counts no turns; with a gateway, inspan counts its model calls.\n"
     )
 
 
 @pytest.mark.parametrize("turns", ["0", "-1"])
-def test_a_limit_of_no_turns_is_refused(house: House, turns: str) -> None:
-    model = house.scenario(calls(say("Done.")))
-    done = house.inspan("run", "do it", "-a", "claude", "--max-turns", turns, "--model-from", model)
+def test_a_limit_of_no_turns_is_refused(cli_env: CliEnv, turns: str) -> None:
+    model = cli_env.scenario(build_scenario(say_step("Done.")))
+    done = cli_env.inspan("run", "do it", "-a", "claude", "--max-turns", turns, "--model-from", model)
     assert done.returncode == 2
     assert done.stderr.startswith(f"inspan: max_turns {turns}: a limit must be more than 0 turns.")
 
 
 @each_agent
 @pytest.mark.parametrize("box", ["none", "bwrap"])
-def test_another_folder_can_be_worked_in(house: House, style: Style, box: str) -> None:
+def test_another_folder_can_be_worked_in(cli_env: CliEnv, style: Style, box: str) -> None:
     if style is CLAUDE and box == "none":
-        return _writes_beside(house, "--allow-tool", "Write", "--allow-tool", "Read")
-    ground = Ground(house)
-    path = ground.neighbour / "new.txt"
-    scenario = calls(run(f"cat {ground.neighbour}/kept.txt && touch {path}"), say("Done.", expect="original words"))
-    done = house.run(style.agent, scenario, "--sandbox", box, "--add-dir", str(ground.neighbour))
-    prove(house, done.run_id, end=DONE, usage=PER_CALL + PER_CALL)
+        return _check_sibling_writable(cli_env, "--allow-tool", "Write", "--allow-tool", "Read")
+    ground = ProtectedFolders(cli_env)
+    path = ground.sibling / "new.txt"
+    scenario = build_scenario(
+        run_step(f"cat {ground.sibling}/kept.txt && touch {path}"), say_step("Done.", expect="original words")
+    )
+    done = cli_env.run(style.agent, scenario, "--sandbox", box, "--add-dir", str(ground.sibling))
+    check_end(cli_env, done.run_id, end=DONE, usage=PER_CALL + PER_CALL)
     assert ground.changes() == [str(path)]
     return None
 
 
 @each_agent
 @pytest.mark.parametrize("box", ["none", "bwrap"])
-def test_a_review_may_read_another_folder_and_not_write_there(house: House, style: Style, box: str) -> None:
-    ground = Ground(house)
-    kept = ground.neighbour / "kept.txt"
-    scenario = calls(
-        run(f"cat {kept}"),
-        run(f"touch {ground.neighbour}/new.txt", expect="original words"),
-        say("Done."),
+def test_a_review_may_read_another_folder_and_not_write_there(cli_env: CliEnv, style: Style, box: str) -> None:
+    ground = ProtectedFolders(cli_env)
+    kept = ground.sibling / "kept.txt"
+    scenario = build_scenario(
+        run_step(f"cat {kept}"),
+        run_step(f"touch {ground.sibling}/new.txt", expect="original words"),
+        say_step("Done."),
     )
-    review = ("--mode", "review", "--sandbox", box, "--add-dir", str(ground.neighbour))
-    done = house.run(style.agent, scenario, *review)
+    review = ("--mode", "review", "--sandbox", box, "--add-dir", str(ground.sibling))
+    done = cli_env.run(style.agent, scenario, *review)
     assert done.verdict == ("completed", "done", 0), done.stderr
     assert ground.changes() == []
 
 
-def test_another_folder_that_is_not_there_is_refused(house: House) -> None:
-    model = house.scenario(calls(say("Done.")))
-    (house.work / "a-file").touch()
-    for name, problem in (("gone", "no such folder."), ("a-file", "it is no folder.")):
-        done = house.inspan("run", "do it", "-a", "codex", "--add-dir", name, "--model-from", model)
+def test_another_folder_that_is_not_there_is_refused(cli_env: CliEnv) -> None:
+    model = cli_env.scenario(build_scenario(say_step("Done.")))
+    (cli_env.work / "a-file").touch()
+    for name, problem in (("gone", "no such folder."), ("a-file", "it is not a folder.")):
+        done = cli_env.inspan("run", "do it", "-a", "codex", "--add-dir", name, "--model-from", model)
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith(f"inspan: extra_dirs '{house.work / name}': {problem}\n")
-    assert not house.state.exists()
+        assert done.stderr.startswith(f"inspan: extra_dirs '{cli_env.work / name}': {problem}\n")
+    assert not cli_env.state.exists()
 
 
-def _writes_beside(house: House, *tools: str) -> None:
+def _check_sibling_writable(cli_env: CliEnv, *tools: str) -> None:
     """With a list of tools and no box the agent itself holds the folders: this one is open, by its tools alone."""
-    ground = Ground(house)
-    path = ground.neighbour / "new.txt"
-    scenario = calls(
-        use("Write", file_path=str(path), content="x\n"),
-        use("Read", file_path=str(ground.neighbour / "kept.txt")),
-        use("Bash", expect="original words", command=f"touch {ground.neighbour}/no.txt"),
-        say("Done.", expect="No such tool available"),
+    ground = ProtectedFolders(cli_env)
+    path = ground.sibling / "new.txt"
+    scenario = build_scenario(
+        use_step("Write", file_path=str(path), content="x\n"),
+        use_step("Read", file_path=str(ground.sibling / "kept.txt")),
+        use_step("Bash", expect="original words", command=f"touch {ground.sibling}/no.txt"),
+        say_step("Done.", expect="No such tool available"),
     )
-    done = house.run("claude", scenario, "--add-dir", str(ground.neighbour), *tools)
-    prove(house, done.run_id, end=DONE, usage=PER_CALL + PER_CALL + PER_CALL + PER_CALL)
+    done = cli_env.run("claude", scenario, "--add-dir", str(ground.sibling), *tools)
+    check_end(cli_env, done.run_id, end=DONE, usage=PER_CALL + PER_CALL + PER_CALL + PER_CALL)
     assert ground.changes() == [str(path)]
 
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from inspan.stores.ledger import spendings
-from tests.cli.refusal import refusal_of
-from tests.house import House
+from inspan.stores.ledger import read_spendings
+from tests.cli.refusal import expect_refusal
+from tests.cli_env import CliEnv
 
-from .behind import KEY, KEY_HEADER, KEY_VARIABLE, QUIET, leaks, looks, words
-from .island import Island
+from .gateway_runs import KEY, KEY_HEADER, KEY_VARIABLE, QUIET, build_argv, collect_output, find_leaks
+from .netns import NetworkNamespace
 from .provider import Provider
 from .styles import PER_CALL
-from .test_logins import CLAUDE, CODEX, Way, each_way, plant
+from .test_logins import CLAUDE, CODEX, AgentLogin, each_way, plant_login
 from .test_logins import CODEX_SETTINGS as OWN_PROVIDER
 
 CODEX_SETTINGS = """
@@ -32,31 +32,31 @@ plugins = false
 
 
 @pytest.fixture
-def island() -> Iterator[Island]:
-    with Island() as found:
+def netns() -> Iterator[NetworkNamespace]:
+    with NetworkNamespace() as found:
         yield found
 
 
 @pytest.fixture
-def home(tmp_path: Path, binaries: dict[str, str], island: Island) -> Iterator[House]:
+def netns_env(tmp_path: Path, binaries: dict[str, str], netns: NetworkNamespace) -> Iterator[CliEnv]:
     """A house on an island, of somebody who is quiet."""
     (tmp_path / "house").mkdir()
-    made = House(tmp_path / "house", prefix=island.prefix, binaries=binaries)
+    made = CliEnv(tmp_path / "house", prefix=netns.prefix, binaries=binaries)
     made.env |= QUIET
     yield made
     made.close()
 
 
-def settle(house: House, url: str, *, template: str = CODEX_SETTINGS) -> None:
+def set_up_agents(cli_env: CliEnv, url: str, *, template: str = CODEX_SETTINGS) -> None:
     """Settings that keep an agent from asking anybody else; the usual ones name no provider."""
-    settings = Path(house.env["HOME"], ".codex", "config.toml")
+    settings = Path(cli_env.env["HOME"], ".codex", "config.toml")
     settings.parent.mkdir(exist_ok=True)
     settings.write_text(template.format(url=url))
 
 
-def log_of(house: House, *argv: str) -> list[dict[str, Any]]:
+def run_and_load(cli_env: CliEnv, *argv: str) -> list[dict[str, Any]]:
     """The events of a run to its end, which must be a good one."""
-    done = house.inspan(*argv, "--json")
+    done = cli_env.inspan(*argv, "--json")
     events = [json.loads(line)["event"] for line in done.stdout.splitlines()]
     assert events, done.stderr
     assert events[-1]["outcome"] == "completed", events[-1]
@@ -64,16 +64,18 @@ def log_of(house: House, *argv: str) -> list[dict[str, Any]]:
 
 
 @each_way
-def test_a_login_goes_through_the_gateway_as_it_is_and_is_metered(home: House, island: Island, way: Way) -> None:
-    login = plant(home, way)
+def test_a_login_goes_through_the_gateway_as_it_is_and_is_metered(
+    netns_env: CliEnv, netns: NetworkNamespace, way: AgentLogin
+) -> None:
+    login = plant_login(netns_env, way)
     before = (login.read_bytes(), login.stat().st_mode, login.stat().st_mtime_ns, login.stat().st_ino)
-    cassette = home.root / "cassette.jsonl"
+    cassette = netns_env.root / "cassette.jsonl"
     scenario = "[[call]]\nrun = 'env > env.txt'\n" + "[[call]]\nsay = 'Done.'\n" * 3
-    with Provider(scenario, cwd=str(home.work), listener=island.listener) as provider:
-        settle(home, provider.url)
+    with Provider(scenario, cwd=str(netns_env.work), listener=netns.listener) as provider:
+        set_up_agents(netns_env, provider.url)
         again = ("-r", "@last", "--login")
         turns = [
-            log_of(home, *words(way.agent, provider.url, *more, profile="user"))
+            run_and_load(netns_env, *build_argv(way.agent, provider.url, *more, profile="user"))
             for more in (
                 ("--login", "--model-from", "live"),
                 (*again, "--budget", "100calls"),
@@ -86,23 +88,25 @@ def test_a_login_goes_through_the_gateway_as_it_is_and_is_metered(home: House, i
     assert len({turn[-1]["session_id"] for turn in turns}) == 1
     metered = [event["usage"] for turn in turns for event in turn if event["kind"] == "model_call_ended"]
     assert metered == [{"input": 100, "output": 7, "cache_read": 20, "cache_write": 10, "reasoning": 3}] * 4
-    assert [each.usage for each in spendings(str(home.state))] == [PER_CALL] * 4
+    assert [each.usage for each in read_spendings(str(netns_env.state))] == [PER_CALL] * 4
     assert cassette.stat().st_size
-    places = [home.state, cassette.parent / "cache", home.work]
-    shown = looks(home) + cassette.read_text()
-    assert leaks(way.tokens, below=places, printed=shown) == []
-    token = (home.work / "env.txt").read_text().partition("/run/")[2].partition("\n")[0]
+    places = [netns_env.state, cassette.parent / "cache", netns_env.work]
+    shown = collect_output(netns_env) + cassette.read_text()
+    assert find_leaks(way.tokens, below=places, printed=shown) == []
+    token = (netns_env.work / "env.txt").read_text().partition("/run/")[2].partition("\n")[0]
     assert len(token) == 40
     assert token not in provider.heard + shown
 
 
 @each_way
-def test_a_login_runs_direct_unless_something_needs_the_gateway(home: House, island: Island, way: Way) -> None:
-    plant(home, way)
-    with Provider("[[call]]\nsay = 'Done.'\n", cwd=str(home.work), listener=island.listener) as provider:
-        settle(home, provider.url, template=OWN_PROVIDER)
-        home.env["ANTHROPIC_BASE_URL"] = provider.url
-        events = log_of(home, "run", "do it", "-a", way.agent, "--profile", "user")
+def test_a_login_runs_direct_unless_something_needs_the_gateway(
+    netns_env: CliEnv, netns: NetworkNamespace, way: AgentLogin
+) -> None:
+    plant_login(netns_env, way)
+    with Provider("[[call]]\nsay = 'Done.'\n", cwd=str(netns_env.work), listener=netns.listener) as provider:
+        set_up_agents(netns_env, provider.url, template=OWN_PROVIDER)
+        netns_env.env["ANTHROPIC_BASE_URL"] = provider.url
+        events = run_and_load(netns_env, "run", "do it", "-a", way.agent, "--profile", "user")
     assert events[0]["model_from"] == "direct"
     assert provider.calls == [way.login_headers]
     assert [event for event in events if event["kind"] == "model_call_ended"] == []
@@ -124,19 +128,19 @@ OWN_WAYS = {
 
 @pytest.mark.parametrize(("way", "path", "content", "says"), OWN_WAYS.values(), ids=OWN_WAYS)
 def test_what_only_a_gateway_can_do_is_refused_where_the_users_settings_choose_the_way(
-    house: House, way: Way, path: str, content: str, says: str
+    cli_env: CliEnv, way: AgentLogin, path: str, content: str, says: str
 ) -> None:
-    plant(house, way)
+    plant_login(cli_env, way)
     if path:
-        settings = Path(house.env["HOME"], path)
+        settings = Path(cli_env.env["HOME"], path)
         settings.parent.mkdir(exist_ok=True)
         settings.write_text(content)
     else:
-        house.env["CLAUDE_CODE_USE_BEDROCK"] = "1"
+        cli_env.env["CLAUDE_CODE_USE_BEDROCK"] = "1"
     wish = ("--budget", "100calls") if way is CODEX else ("--model-from", "live")
-    refusal = refusal_of(house, "run", "do it", "-a", way.agent, "--profile", "user", *wish)
+    refusal = expect_refusal(cli_env, "run", "do it", "-a", way.agent, "--profile", "user", *wish)
     assert (refusal.exit_code, refusal.code) == (2, "bad_input")
-    assert f"your own settings choose the way to the model: {says}" in refusal.message
+    assert f"your own settings choose another provider: {says}" in refusal.message
 
 
 HOSTILE_SETTINGS = {
@@ -168,31 +172,33 @@ http_headers = {{"x-evil" = "yes"}}
 
 @pytest.mark.parametrize("access", ["key", "login"])
 @each_way
-def test_a_project_cannot_lead_past_the_gateway(home: House, island: Island, way: Way, access: str) -> None:
-    with Provider("[[call]]\nsay = 'Done.'\n", cwd=str(home.work), listener=island.listener) as provider:
-        settle(home, provider.url)
-        _lay_trap(home, f"{provider.url}/evil")
+def test_a_project_cannot_lead_past_the_gateway(
+    netns_env: CliEnv, netns: NetworkNamespace, way: AgentLogin, access: str
+) -> None:
+    with Provider("[[call]]\nsay = 'Done.'\n", cwd=str(netns_env.work), listener=netns.listener) as provider:
+        set_up_agents(netns_env, provider.url)
+        _lay_trap(netns_env, f"{provider.url}/evil")
         if access == "login":
-            plant(home, way)
+            plant_login(netns_env, way)
         else:
-            home.env[KEY_VARIABLE[way.agent]] = KEY
+            netns_env.env[KEY_VARIABLE[way.agent]] = KEY
         wish = ("--login", "--budget", "100calls") if access == "login" else ("--budget", "100calls")
-        events = log_of(home, *words(way.agent, provider.url, *wish, profile="user"))
-    assert [visit for visit in provider.visits if "/evil" in visit.path] == []
+        events = run_and_load(netns_env, *build_argv(way.agent, provider.url, *wish, profile="user"))
+    assert [visit for visit in provider.requests if "/evil" in visit.path] == []
     assert provider.calls == [way.login_headers if access == "login" else KEY_HEADER[way.agent]]
     assert [event["call"] for event in events if event["kind"] == "model_call_ended"] == [1]
     assert "x-evil" not in provider.heard
-    assert not (home.work / "helper-ran").exists()
+    assert not (netns_env.work / "helper-ran").exists()
 
 
-def _lay_trap(house: House, evil: str) -> None:
+def _lay_trap(cli_env: CliEnv, evil: str) -> None:
     """A stranger's repository that the user trusts, whose settings name another address for everything."""
     for name in (".claude/settings.json", ".claude/settings.local.json"):
-        path = house.work / name
+        path = cli_env.work / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(HOSTILE_SETTINGS).replace("{evil}", evil))
-    config = house.work / ".codex" / "config.toml"
+    config = cli_env.work / ".codex" / "config.toml"
     config.parent.mkdir()
     config.write_text(HOSTILE_CONFIG.format(evil=evil))
-    with Path(house.env["HOME"], ".codex", "config.toml").open("a") as settings:
-        settings.write(f'[projects."{house.work}"]\ntrust_level = "trusted"\n')
+    with Path(cli_env.env["HOME"], ".codex", "config.toml").open("a") as settings:
+        settings.write(f'[projects."{cli_env.work}"]\ntrust_level = "trusted"\n')

@@ -5,14 +5,26 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
-from tests.engine.puppet import Fake
-from tests.house import House, end, until
+from tests.cli.refusal import parse_refusal
+from tests.cli_env import CliEnv, kill_process, wait_until
+from tests.running.fake_agent import Fake
 
-from .conversation import HOLD_ON, STALLS, Conversation, answered, runs, scene, session_keys
-from .proof import LOST, STOPPED, prove, prove_nothing_lives
+from .conversation import (
+    STALLS,
+    WAIT_FOR_GO,
+    WAIT_STEP,
+    Conversation,
+    build_answer_scenario,
+    build_turn_scenario,
+    has_saved_tool_use,
+    list_runs,
+    session_keys,
+)
+from .run_checks import LOST, STOPPED, check_end, check_no_processes
 from .styles import CLASSIC, NONE_USED, PER_CALL, Style, each_agent
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
@@ -21,8 +33,8 @@ each_profile = pytest.mark.parametrize("profile", ["clean", "user"])
 
 @each_profile
 @each_agent
-def test_a_session_goes_on_by_every_name_it_has(house: House, style: Style, profile: str) -> None:
-    talk = Conversation(house, style.agent, profile=profile)
+def test_a_session_goes_on_by_every_name_it_has(cli_env: CliEnv, style: Style, profile: str) -> None:
+    talk = Conversation(cli_env, style.agent, profile=profile)
     first = talk.say("alpha-word")
     said = ["alpha-word", "re:alpha-word"]
     turns = [first]
@@ -42,21 +54,21 @@ def test_a_session_goes_on_by_every_name_it_has(house: House, style: Style, prof
         turns[2].run_id,
         first.session_id,
     ]
-    assert session_keys(house) == [first.run_id]
+    assert session_keys(cli_env) == [first.run_id]
 
 
 @each_agent
-def test_every_run_begins_a_session_of_its_own_unless_one_is_named(house: House, style: Style) -> None:
-    talk = Conversation(house, style.agent)
+def test_every_run_begins_a_session_of_its_own_unless_one_is_named(cli_env: CliEnv, style: Style) -> None:
+    talk = Conversation(cli_env, style.agent)
     first, second = talk.say("alpha-word"), talk.say("beta-word", lacks=["alpha-word"])
     assert first.session_id != second.session_id
-    assert session_keys(house) == [first.run_id, second.run_id]
+    assert session_keys(cli_env) == [first.run_id, second.run_id]
 
 
 @each_profile
 @each_agent
-def test_a_fork_goes_its_own_way_and_so_does_the_original(house: House, style: Style, profile: str) -> None:
-    talk = Conversation(house, style.agent, profile=profile)
+def test_a_fork_goes_its_own_way_and_so_does_the_original(cli_env: CliEnv, style: Style, profile: str) -> None:
+    talk = Conversation(cli_env, style.agent, profile=profile)
     first = talk.say("alpha-word")
     fork = talk.say("fork-word", "--resume", first.run_id, "--fork", holds=["re:alpha-word"])
     second = talk.say("beta-word", "--resume", first.run_id, holds=["re:alpha-word"], lacks=["fork-word"])
@@ -65,24 +77,24 @@ def test_a_fork_goes_its_own_way_and_so_does_the_original(house: House, style: S
     talk.say("last-word", "--resume", inner.run_id, holds=["re:inner-word"], lacks=["again-word", "beta-word"])
     assert (second.session_id, again.session_id) == (first.session_id, fork.session_id)
     assert len({first.session_id, fork.session_id, inner.session_id}) == 3
-    assert session_keys(house) == [first.run_id, fork.run_id, inner.run_id]
+    assert session_keys(cli_env) == [first.run_id, fork.run_id, inner.run_id]
 
 
 @each_agent
-def test_a_session_can_be_forked_while_it_is_in_use(house: House, style: Style) -> None:
-    talk = Conversation(house, style.agent)
-    running = talk.hold("alpha-word")
+def test_a_session_can_be_forked_while_it_is_in_use(cli_env: CliEnv, style: Style) -> None:
+    talk = Conversation(cli_env, style.agent)
+    running = talk.start_waiting("alpha-word")
     # The first run of a session: only its log has the session's id so far.
     fork = talk.say("fork-word", "--resume", running, "--fork", holds=["alpha-word"])
-    talk.let_go(running)
+    talk.release(running)
     after = talk.say("beta-word", "--resume", running, holds=["re:alpha-word"], lacks=["fork-word"])
     talk.say("more-word", "--resume", fork.run_id, holds=["re:fork-word"], lacks=["beta-word"])
     assert after.session_id != fork.session_id
 
 
-def test_a_session_keeps_its_model(house: House) -> None:
+def test_a_session_keeps_its_model(cli_env: CliEnv) -> None:
     # Left to itself Codex takes its default again, and has the old model sum everything up in a call of its own.
-    talk = Conversation(house, CLASSIC.agent)
+    talk = Conversation(cli_env, CLASSIC.agent)
     first = talk.say("alpha-word", *CLASSIC.arguments)
     second = talk.say("beta-word", "--resume", first.run_id, holds=["re:alpha-word"])
     talk.say("fork-word", "--resume", second.run_id, "--fork", holds=["re:beta-word"])
@@ -94,42 +106,42 @@ def test_a_session_keeps_its_model(house: House) -> None:
 
 @pytest.mark.parametrize("moment", ["tool", "turn"])
 @each_agent
-def test_a_lost_run_can_be_gone_on_with(house: House, style: Style, moment: str) -> None:
-    talk = Conversation(house, style.agent)
-    lost = talk.hold("alpha-word") if moment == "tool" else _stalled(talk, "alpha-word")
-    end(house.supervisor(lost))
-    prove_nothing_lives(house, lost)
+def test_a_lost_run_can_be_gone_on_with(cli_env: CliEnv, style: Style, moment: str) -> None:
+    talk = Conversation(cli_env, style.agent)
+    lost = talk.start_waiting("alpha-word") if moment == "tool" else _start_stalled(talk, "alpha-word")
+    kill_process(cli_env.supervisor(lost))
+    check_no_processes(cli_env, lost)
     turn = talk.say("beta-word", "--resume", lost, holds=["alpha-word"])
-    prove(house, lost, end=LOST, usage=PER_CALL if moment == "tool" else NONE_USED)
-    assert turn.session_id == house.events(lost)[-1]["session_id"]
+    check_end(cli_env, lost, end=LOST, usage=PER_CALL if moment == "tool" else NONE_USED)
+    assert turn.session_id == cli_env.events(lost)[-1]["session_id"]
 
 
 @each_agent
-def test_a_lost_run_is_found_by_the_agents_own_id(house: House, style: Style) -> None:
-    talk = Conversation(house, style.agent)
-    lost = talk.hold("alpha-word")
-    (session_id,) = [event["session_id"] for event in house.events(lost) if event["kind"] == "thread_started"]
-    end(house.supervisor(lost))
+def test_a_lost_run_is_found_by_the_agents_own_id(cli_env: CliEnv, style: Style) -> None:
+    talk = Conversation(cli_env, style.agent)
+    lost = talk.start_waiting("alpha-word")
+    (session_id,) = [event["session_id"] for event in cli_env.events(lost) if event["kind"] == "thread_started"]
+    kill_process(cli_env.supervisor(lost))
     talk.say("beta-word", "--resume", session_id, holds=["alpha-word"])
-    assert house.events(lost)[-1]["outcome"] == "lost"
+    assert cli_env.events(lost)[-1]["outcome"] == "lost"
 
 
 @each_agent
-def test_a_lost_later_run_of_a_session_is_settled_by_going_on(house: House, style: Style) -> None:
-    talk = Conversation(house, style.agent)
+def test_a_lost_later_run_of_a_session_is_settled_by_going_on(cli_env: CliEnv, style: Style) -> None:
+    talk = Conversation(cli_env, style.agent)
     first = talk.say("alpha-word")
-    lost = talk.hold("beta-word", "--resume", first.run_id)
-    end(house.supervisor(lost))
+    lost = talk.start_waiting("beta-word", "--resume", first.run_id)
+    kill_process(cli_env.supervisor(lost))
     talk.say("gamma-word", "--resume", first.run_id, holds=["re:alpha-word", "beta-word"])
-    assert house.events(lost)[-1]["outcome"] == "lost"
+    assert cli_env.events(lost)[-1]["outcome"] == "lost"
 
 
 @each_agent
-def test_a_stopped_run_can_be_gone_on_with(house: House, style: Style) -> None:
-    talk = Conversation(house, style.agent)
-    stopped = talk.hold("alpha-word")
-    assert house.inspan("stop", stopped).returncode == 0
-    prove(house, stopped, end=STOPPED, usage=PER_CALL)
+def test_a_stopped_run_can_be_gone_on_with(cli_env: CliEnv, style: Style) -> None:
+    talk = Conversation(cli_env, style.agent)
+    stopped = talk.start_waiting("alpha-word")
+    assert cli_env.inspan("stop", stopped).returncode == 0
+    check_end(cli_env, stopped, end=STOPPED, usage=PER_CALL)
     talk.say("beta-word", "--resume", stopped, holds=["alpha-word"])
 
 
@@ -143,35 +155,35 @@ def test_a_stopped_run_can_be_gone_on_with(house: House, style: Style) -> None:
 )
 @each_agent
 def test_a_run_that_did_not_complete_can_be_gone_on_with(
-    house: House, style: Style, scenario: str, arguments: tuple[str, ...], verdict: tuple[str, str]
+    cli_env: CliEnv, style: Style, scenario: str, arguments: tuple[str, ...], verdict: tuple[str, str]
 ) -> None:
-    talk = Conversation(house, style.agent)
-    broken = talk.turn("alpha-word", *arguments, scenario=scenario)
+    talk = Conversation(cli_env, style.agent)
+    broken = talk.run_turn("alpha-word", *arguments, scenario=scenario)
     assert broken.verdict == verdict
     talk.say("beta-word", "--resume", broken.run_id, holds=["alpha-word"])
 
 
 @each_agent
-def test_a_run_lost_before_its_first_word_has_nothing_to_go_on_with(house: House, style: Style, fake: Fake) -> None:
+def test_a_run_lost_before_its_first_word_has_nothing_to_go_on_with(cli_env: CliEnv, style: Style, fake: Fake) -> None:
     name = f"INSPAN_{style.agent.upper()}_BIN"
-    house.env[name] = _hesitant(fake, house, house.env[name])
-    talk = Conversation(house, style.agent)
-    (house.work / "hesitate").touch()
+    cli_env.env[name] = _make_hesitant(fake, cli_env, cli_env.env[name])
+    talk = Conversation(cli_env, style.agent)
+    (cli_env.work / "hesitate").touch()
     # Not in the box, which a root's `exec` would be: it hides the real program where that lies below /tmp.
-    lost = talk.detach("alpha-word", "--mode", "complete", scenario=answered("alpha-word"))
-    until((house.work / "hesitating").exists, "agent that hesitates")
-    until(lambda: _kinds(house, lost), "first record")
-    end(house.supervisor(lost))
-    prove_nothing_lives(house, lost)
-    (house.work / "hesitate").unlink()
-    if not house.events(lost)[0].get("session_id"):
-        refusal = talk.refused("beta-word", "--resume", lost)
+    lost = talk.detach("alpha-word", "--mode", "complete", scenario=build_answer_scenario("alpha-word"))
+    wait_until((cli_env.work / "hesitating").exists, "agent that hesitates")
+    wait_until(lambda: _kinds(cli_env, lost), "first record")
+    kill_process(cli_env.supervisor(lost))
+    check_no_processes(cli_env, lost)
+    (cli_env.work / "hesitate").unlink()
+    if not cli_env.events(lost)[0].get("session_id"):
+        refusal = talk.expect_refusal("beta-word", "--resume", lost)
         assert (refusal.exit_code, refusal.code) == (2, "session_not_found")
         assert refusal.message == f"Run {lost} opened no session that could be continued."
         return
     # Its id was given to it before it could make a session of it: only the agent knows that there is none.
-    never = scene("never", more="repeat = 'always'")
-    turn = talk.turn("beta-word", "--mode", "complete", "--resume", lost, scenario=never)
+    never = build_turn_scenario("never", more="repeat = 'always'")
+    turn = talk.run_turn("beta-word", "--mode", "complete", "--resume", lost, scenario=never)
     assert (turn.verdict, turn.code) == (("failed", "session_not_found"), 1)
     assert "without --resume" in turn.ended["next"]
 
@@ -180,51 +192,51 @@ def test_a_run_lost_before_its_first_word_has_nothing_to_go_on_with(house: House
 
 
 @each_agent
-def test_of_two_who_go_on_with_a_session_at_once_one_does(house: House, style: Style) -> None:
-    talk = Conversation(house, style.agent)
+def test_of_two_who_go_on_with_a_session_at_once_one_does(cli_env: CliEnv, style: Style) -> None:
+    talk = Conversation(cli_env, style.agent)
     first = talk.say("alpha-word")
-    waits = "[[call]]\nrun = 'until test -e go; do python3 -c \"import time; time.sleep(0.02)\"; done'\n"
+    waits = f"[[call]]\nrun = '{WAIT_FOR_GO}'\n"
     both = {
-        prompt: talk.start(prompt, "--resume", first.run_id, scenario=waits + scene(f"re:{prompt}"))
+        prompt: talk.start(prompt, "--resume", first.run_id, scenario=waits + build_turn_scenario(f"re:{prompt}"))
         for prompt in ("left-word", "right-word")
     }
-    (loser,) = until(lambda: [prompt for prompt, process in both.items() if process.poll() is not None], "loser")
+    (loser,) = wait_until(lambda: [prompt for prompt, process in both.items() if process.poll() is not None], "loser")
     output, errors = both[loser].communicate()
     error = json.loads(errors)["error"]
     assert (both[loser].returncode, output, error["code"]) == (1, b"", "session_busy")
     assert first.run_id in error["message"]
     assert "--fork" in error["next"]
-    (house.work / "go").touch()
+    (cli_env.work / "go").touch()
     (winner,) = both.keys() - {loser}
     assert both[winner].wait(timeout=60) == 0
-    assert len(runs(house)) == 2
+    assert len(list_runs(cli_env)) == 2
     talk.say("beta-word", "--resume", first.run_id, holds=[f"re:{winner}"], lacks=[loser])
 
 
 @each_profile
 @each_agent
-def test_a_session_whose_first_run_goes_on_is_in_use_by_every_name(house: House, style: Style, profile: str) -> None:
-    talk = Conversation(house, style.agent, profile=profile)
-    running = talk.hold("alpha-word")
-    (session_id,) = [event["session_id"] for event in house.events(running) if event["kind"] == "thread_started"]
+def test_a_session_whose_first_run_goes_on_is_in_use_by_every_name(cli_env: CliEnv, style: Style, profile: str) -> None:
+    talk = Conversation(cli_env, style.agent, profile=profile)
+    running = talk.start_waiting("alpha-word")
+    (session_id,) = [event["session_id"] for event in cli_env.events(running) if event["kind"] == "thread_started"]
     for name in (running, "@last", session_id):
-        refusal = talk.refused("beta-word", "--resume", name)
+        refusal = talk.expect_refusal("beta-word", "--resume", name)
         assert (refusal.exit_code, refusal.code) == (1, "session_busy"), name
-    talk.let_go(running)
+    talk.release(running)
     talk.say("beta-word", "--resume", session_id, holds=["re:alpha-word"])
 
 
 @each_agent
-def test_a_program_and_the_command_line_share_a_session_one_after_the_other(house: House, style: Style) -> None:
-    talk = Conversation(house, style.agent)
+def test_a_program_and_the_command_line_share_a_session_one_after_the_other(cli_env: CliEnv, style: Style) -> None:
+    talk = Conversation(cli_env, style.agent)
     first = talk.say("alpha-word")
-    running = talk.hold("beta-word", "--resume", first.run_id)
-    assert _embedded(house, first.run_id).communicate(timeout=60)[0] == b"session_busy\n"
-    talk.let_go(running)
-    program = _embedded(house, first.run_id, holds=["re:beta-word"])
-    until((house.work / "started").exists, "tool")
-    assert talk.refused("delta-word", "--resume", first.run_id).code == "session_busy"
-    (house.work / "go").touch()
+    running = talk.start_waiting("beta-word", "--resume", first.run_id)
+    assert _start_embedded(cli_env, first.run_id).communicate(timeout=60)[0] == b"session_busy\n"
+    talk.release(running)
+    program = _start_embedded(cli_env, first.run_id, holds=["re:beta-word"])
+    wait_until((cli_env.work / "started").exists, "tool")
+    assert talk.expect_refusal("delta-word", "--resume", first.run_id).code == "session_busy"
+    (cli_env.work / "go").touch()
     assert program.communicate(timeout=60)[0] == b"completed done\n"
     talk.say("delta-word", "--resume", first.run_id, holds=["re:gamma-word"])
 
@@ -233,107 +245,169 @@ def test_a_program_and_the_command_line_share_a_session_one_after_the_other(hous
 
 
 @each_agent
-def test_a_session_goes_on_in_its_own_folder_and_in_no_other(house: House, style: Style) -> None:
-    deep = house.work / "deep"
+def test_a_session_goes_on_in_its_own_folder_and_in_no_other(cli_env: CliEnv, style: Style) -> None:
+    deep = cli_env.work / "deep"
     deep.mkdir()
-    talk = Conversation(house, style.agent)
+    talk = Conversation(cli_env, style.agent)
     first = talk.say("alpha-word", "-C", "deep")
-    second = talk.say("beta-word", "--resume", first.run_id, holds=["re:alpha-word"])
+    second = talk.say("beta-word", "-C", "deep", "--resume", first.run_id, holds=["re:alpha-word"])
     assert second.started["cwd"] == str(deep)
-    elsewhere = talk.refused("gamma-word", "--resume", first.run_id, "-C", ".")
-    assert (elsewhere.exit_code, elsewhere.code) == (2, "bad_input")
-    assert elsewhere.message == f"cwd '{house.work}': the session belongs to {deep}."
+    for where in ((), ("-C", ".")):
+        elsewhere = talk.expect_refusal("gamma-word", "--resume", first.run_id, *where)
+        assert (elsewhere.exit_code, elsewhere.code) == (2, "bad_input")
+        assert elsewhere.message == f"cwd '{cli_env.work}': the session belongs to {deep}."
     deep.rmdir()
-    gone = talk.refused("gamma-word", "--resume", first.run_id)
+    gone = talk.expect_refusal("gamma-word", "--resume", first.run_id)
     assert (gone.exit_code, gone.code) == (2, "bad_input")
     assert gone.message == f"cwd '{deep}': the folder of the session is gone."
     assert "--cwd" not in gone.next
 
 
 @each_agent
-def test_a_session_is_no_other_agents(house: House, style: Style) -> None:
-    first = Conversation(house, style.agent).say("alpha-word")
+def test_the_last_session_is_that_of_the_project_one_stands_in(cli_env: CliEnv, style: Style) -> None:
+    """A run in A, one in B, then `--resume @last` in A: it goes on in A, and nothing in B is touched."""
+    a, b = _repositories(cli_env)
+    first, other = (_edit(cli_env, style, cwd=place, file="first.txt") for place in (a, b))
+    _edit(cli_env, style, "--resume", "@last", cwd=a, file="second.txt", holds=["first.txt"])
+    assert sorted(os.listdir(a)) == [".git", "deep", "first.txt", "second.txt"]
+    assert sorted(os.listdir(b)) == [".git", "deep", "first.txt"]
+    assert session_keys(cli_env) == sorted([first, other])
+
+
+@each_agent
+def test_a_session_of_another_folder_is_resumed_only_where_that_folder_is_named(cli_env: CliEnv, style: Style) -> None:
+    a, b = _repositories(cli_env)
+    first, other = (_edit(cli_env, style, cwd=place, file="first.txt") for place in (a, b))
+    session_id = cli_env.events(other)[-1]["session_id"]
+    before = list_runs(cli_env)
+    for name in (other, other[:-1], "@last-anywhere", session_id):
+        for where, *more in ((a,), (a, "--fork"), (a / "deep",), (b / "deep",)):
+            refusal = parse_refusal(_try_edit(cli_env, style, "--json", "--resume", name, *more, cwd=where))
+            assert (refusal.exit_code, refusal.code) == (2, "bad_input"), (name, where)
+            assert refusal.message == f"cwd '{where}': the session belongs to {b}."
+            resumed = session_id if name == session_id else other
+            assert f"`inspan run --cwd {b} --resume {resumed}`" in refusal.next
+    assert list_runs(cli_env) == before
+    assert sorted(os.listdir(a)) == [".git", "deep", "first.txt"]
+    _edit(cli_env, style, "--cwd", str(b), "--resume", other, cwd=a, file="second.txt", holds=["first.txt"])
+    assert sorted(os.listdir(a)) == [".git", "deep", "first.txt"]
+    assert sorted(os.listdir(b)) == [".git", "deep", "first.txt", "second.txt"]
+    # `@last` is of the folder that was named, and a link to a folder is that folder.
+    (cli_env.root / "link").symlink_to(a)
+    _edit(cli_env, style, "--cwd", str(cli_env.root / "link"), "--resume", "@last", cwd=b, file="third.txt")
+    assert sorted(os.listdir(a)) == [".git", "deep", "first.txt", "third.txt"]
+    assert session_keys(cli_env) == sorted([first, other])
+
+
+def _repositories(cli_env: CliEnv) -> list[Path]:
+    places = [cli_env.root / "a", cli_env.root / "b"]
+    for place in places:
+        (place / "deep").mkdir(parents=True)
+        subprocess.run(["git", "init", "-q", str(place)], check=True, env=cli_env.env)
+    return places
+
+
+def _edit(cli_env: CliEnv, style: Style, *more: str, cwd: Path, file: str, holds: Sequence[str] = ()) -> str:
+    """A run whose agent makes a file by a relative name; gives its id."""
+    done = _try_edit(cli_env, style, *more, cwd=cwd, file=file, holds=holds)
+    assert done.returncode == 0, done.stderr
+    return json.loads(cli_env.inspan("ps", "-a", "-n", "1", "--json").stdout)["runs"][0]["run_id"]
+
+
+def _try_edit(
+    cli_env: CliEnv, style: Style, *more: str, cwd: Path, file: str = "never.txt", holds: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    expected = json.dumps(list(holds))
+    call = f"[[call]]\nexpect_anywhere = {expected}\nrun = 'echo made > {file}'\n{build_turn_scenario('made')}"
+    model = cli_env.scenario(call, name=f"{len(os.listdir(cli_env.root))}")
+    always = ("run", f"make {file}", "-a", style.agent, "--profile", "clean", "--model-from", model, *style.arguments)
+    return cli_env.inspan(*always, *more, cwd=cwd)
+
+
+@each_agent
+def test_a_session_is_no_other_agents(cli_env: CliEnv, style: Style) -> None:
+    first = Conversation(cli_env, style.agent).say("alpha-word")
     other = "codex" if style.agent == "claude" else "claude"
-    refusal = Conversation(house, other).refused("beta-word", "--resume", first.run_id)
+    refusal = Conversation(cli_env, other).expect_refusal("beta-word", "--resume", first.run_id)
     assert (refusal.exit_code, refusal.code) == (2, "bad_input")
     assert refusal.message == f"agent '{other}': the session is one of {style.agent}."
 
 
 @each_agent
-def test_going_on_needs_no_word_about_agent_or_profile(house: House, style: Style) -> None:
-    first = Conversation(house, style.agent).say("alpha-word")
-    model = house.scenario(answered("beta-word", holds=["re:alpha-word"]))
-    done = house.inspan("run", "beta-word", "-r", first.run_id, "--model-from", model)
+def test_going_on_needs_no_word_about_agent_or_profile(cli_env: CliEnv, style: Style) -> None:
+    first = Conversation(cli_env, style.agent).say("alpha-word")
+    model = cli_env.scenario(build_answer_scenario("beta-word", holds=["re:alpha-word"]))
+    done = cli_env.inspan("run", "beta-word", "-r", first.run_id, "--model-from", model)
     assert (done.returncode, done.stdout) == (0, "re:beta-word\n"), done.stderr
-    described = json.loads((house.folder(house.inspan("ps", "-aq").stdout.split()[0]) / "run.json").read_text())
+    described = json.loads((cli_env.folder(cli_env.inspan("ps", "-aq").stdout.split()[0]) / "run.json").read_text())
     assert (described["agent"], described["task"]["profile"]) == (style.agent, "clean")
 
 
 @each_agent
-def test_a_session_that_is_gone_on_with_without_a_prompt_continues(house: House, style: Style) -> None:
-    talk = Conversation(house, style.agent)
+def test_a_session_that_is_gone_on_with_without_a_prompt_continues(cli_env: CliEnv, style: Style) -> None:
+    talk = Conversation(cli_env, style.agent)
     first = talk.say("alpha-word")
     turn = talk.say("", "--resume", first.run_id, scenario="[[call]]\nexpect = 'Continue.'\nsay = 'on'\n")
-    assert (house.folder(turn.run_id) / "prompt.md").read_text() == "Continue."
+    assert (cli_env.folder(turn.run_id) / "prompt.md").read_text() == "Continue."
 
 
 # Deleting
 
 
 @each_agent
-def test_a_session_goes_with_its_last_run(house: House, style: Style) -> None:
-    talk = Conversation(house, style.agent)
+def test_a_session_goes_with_its_last_run(cli_env: CliEnv, style: Style) -> None:
+    talk = Conversation(cli_env, style.agent)
     first = talk.say("alpha-word")
     second = talk.say("beta-word", "--resume", first.run_id)
-    assert house.inspan("rm", first.run_id).returncode == 0
-    assert talk.refused("x", "--resume", first.run_id).code == "session_not_found"
+    assert cli_env.inspan("rm", first.run_id).returncode == 0
+    assert talk.expect_refusal("x", "--resume", first.run_id).code == "session_not_found"
     third = talk.say("gamma-word", "--resume", second.run_id, holds=["re:alpha-word", "re:beta-word"])
-    assert house.inspan("rm", second.run_id, third.run_id).returncode == 0
-    assert session_keys(house) == []
-    refusal = talk.refused("x", "--resume", first.session_id)
+    assert cli_env.inspan("rm", second.run_id, third.run_id).returncode == 0
+    assert session_keys(cli_env) == []
+    refusal = talk.expect_refusal("x", "--resume", first.session_id)
     assert (refusal.exit_code, refusal.code) == (2, "session_not_found")
     assert refusal.message == f"There is no run {first.session_id!r}. No session has this id either."
     assert "deleted with its last run" in refusal.next
 
 
 @each_agent
-def test_a_deleted_session_leaves_its_fork_what_it_needs(house: House, style: Style) -> None:
-    talk = Conversation(house, style.agent)
+def test_a_deleted_session_leaves_its_fork_what_it_needs(cli_env: CliEnv, style: Style) -> None:
+    talk = Conversation(cli_env, style.agent)
     first = talk.say("alpha-word")
     fork = talk.say("fork-word", "--resume", first.run_id, "--fork")
-    assert house.inspan("rm", first.run_id).returncode == 0
+    assert cli_env.inspan("rm", first.run_id).returncode == 0
     for name in (first.run_id, first.session_id):
-        assert talk.refused("x", "--resume", name).code == "session_not_found"
+        assert talk.expect_refusal("x", "--resume", name).code == "session_not_found"
     last = talk.say("more-word", "--resume", fork.run_id, holds=["re:alpha-word", "re:fork-word"])
-    assert session_keys(house) == [first.run_id, fork.run_id]
-    assert house.inspan("rm", fork.run_id, last.run_id).returncode == 0
-    assert session_keys(house) == []
+    assert session_keys(cli_env) == [first.run_id, fork.run_id]
+    assert cli_env.inspan("rm", fork.run_id, last.run_id).returncode == 0
+    assert session_keys(cli_env) == []
 
 
 @each_agent
-def test_a_session_of_the_user_outlives_its_runs(house: House, style: Style) -> None:
-    talk = Conversation(house, style.agent, profile="user")
+def test_a_session_of_the_user_outlives_its_runs(cli_env: CliEnv, style: Style) -> None:
+    talk = Conversation(cli_env, style.agent, profile="user")
     first = talk.say("alpha-word")
-    assert house.inspan("rm", first.run_id).returncode == 0
-    assert session_keys(house) == []
-    (house.work / "deep").mkdir()
+    assert cli_env.inspan("rm", first.run_id).returncode == 0
+    assert session_keys(cli_env) == []
+    (cli_env.work / "deep").mkdir()
     # Now it is one that inspan knows nothing of: it goes on where the command is.
     second = talk.say("beta-word", "--resume", first.session_id, holds=["re:alpha-word"])
-    assert (second.session_id, second.started["cwd"]) == (first.session_id, str(house.work))
+    assert (second.session_id, second.started["cwd"]) == (first.session_id, str(cli_env.work))
     fork = talk.say("fork-word", "--resume", first.session_id, "--fork", holds=["re:beta-word"])
     third = talk.say("gamma-word", "--resume", first.session_id, holds=["re:beta-word"], lacks=["fork-word"])
-    assert house.inspan("rm", second.run_id, third.run_id, fork.run_id).returncode == 0
-    assert session_keys(house) == []
+    assert cli_env.inspan("rm", second.run_id, third.run_id, fork.run_id).returncode == 0
+    assert session_keys(cli_env) == []
 
 
 @each_agent
-def test_a_session_that_inspan_knows_nothing_of_is_used_by_one_at_a_time(house: House, style: Style) -> None:
-    talk = Conversation(house, style.agent, profile="user")
+def test_a_session_that_inspan_knows_nothing_of_is_used_by_one_at_a_time(cli_env: CliEnv, style: Style) -> None:
+    talk = Conversation(cli_env, style.agent, profile="user")
     first = talk.say("alpha-word")
-    assert house.inspan("rm", first.run_id).returncode == 0
-    running = talk.hold("beta-word", "--resume", first.session_id)
-    assert talk.refused("gamma-word", "--resume", first.session_id).code == "session_busy"
-    talk.let_go(running)
+    assert cli_env.inspan("rm", first.run_id).returncode == 0
+    running = talk.start_waiting("beta-word", "--resume", first.session_id)
+    assert talk.expect_refusal("gamma-word", "--resume", first.session_id).code == "session_busy"
+    talk.release(running)
     talk.say("gamma-word", "--resume", first.session_id, holds=["re:beta-word"])
 
 
@@ -341,105 +415,110 @@ def test_a_session_that_inspan_knows_nothing_of_is_used_by_one_at_a_time(house: 
 
 
 @each_agent
-def test_an_unknown_id_is_for_the_users_agent_to_know(house: House, style: Style) -> None:
-    talk = Conversation(house, style.agent, profile="user")
-    turn = talk.turn("alpha-word", "--resume", UNKNOWN, scenario=scene("never", more="repeat = 'always'"))
+def test_an_unknown_id_is_for_the_users_agent_to_know(cli_env: CliEnv, style: Style) -> None:
+    talk = Conversation(cli_env, style.agent, profile="user")
+    turn = talk.run_turn(
+        "alpha-word", "--resume", UNKNOWN, scenario=build_turn_scenario("never", more="repeat = 'always'")
+    )
     assert (turn.verdict, turn.code) == (("failed", "session_not_found"), 1)
     assert UNKNOWN in turn.ended["message"]
     assert "without --resume" in turn.ended["next"]
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", ["no-such-session", "../../escape", "@first", "2"])
 @each_profile
 @each_agent
-def test_what_can_be_no_session_is_refused(house: House, style: Style, profile: str, name: str) -> None:
-    refusal = Conversation(house, style.agent, profile=profile).refused("alpha-word", "--resume", name)
+def test_what_can_be_no_session_is_refused(cli_env: CliEnv, style: Style, profile: str, name: str) -> None:
+    refusal = Conversation(cli_env, style.agent, profile=profile).expect_refusal("alpha-word", "--resume", name)
     assert (refusal.exit_code, refusal.code) == (2, "session_not_found")
     assert repr(name) in refusal.message
 
 
 @each_agent
-def test_an_unknown_id_is_refused_in_the_profile_clean(house: House, style: Style) -> None:
-    refusal = Conversation(house, style.agent).refused("alpha-word", "--resume", UNKNOWN)
+def test_an_unknown_id_is_refused_in_the_profile_clean(cli_env: CliEnv, style: Style) -> None:
+    refusal = Conversation(cli_env, style.agent).expect_refusal("alpha-word", "--resume", UNKNOWN)
     assert (refusal.exit_code, refusal.code) == (2, "session_not_found")
 
 
-def test_the_first_run_of_all_has_nothing_to_go_on_with(house: House) -> None:
-    refusal = Conversation(house, "claude").refused("alpha-word", "--resume", "@last")
+def test_the_first_run_of_all_has_nothing_to_go_on_with(cli_env: CliEnv) -> None:
+    refusal = Conversation(cli_env, "claude").expect_refusal("alpha-word", "--resume", "@last")
     assert (refusal.exit_code, refusal.code, refusal.message) == (2, "session_not_found", "There is no run yet.")
 
 
-def test_a_beginning_of_several_runs_is_told_apart(house: House) -> None:
-    talk = Conversation(house, "codex")
+def test_a_beginning_of_several_runs_is_told_apart(cli_env: CliEnv) -> None:
+    talk = Conversation(cli_env, "codex")
     ids = sorted([talk.say("alpha-word").run_id, talk.say("beta-word").run_id])
-    refusal = talk.refused("gamma-word", "--resume", ids[0][:9])
+    refusal = talk.expect_refusal("gamma-word", "--resume", ids[0][:9])
     assert (refusal.exit_code, refusal.code) == (2, "session_not_found")
     assert all(run_id in refusal.next for run_id in ids)
 
 
-def test_nothing_can_be_forked_without_a_session(house: House) -> None:
-    refusal = Conversation(house, "claude").refused("alpha-word", "--fork")
+def test_nothing_can_be_forked_without_a_session(cli_env: CliEnv) -> None:
+    refusal = Conversation(cli_env, "claude").expect_refusal("alpha-word", "--fork")
     assert (refusal.exit_code, refusal.code) == (2, "bad_input")
 
 
 @each_agent
-def test_an_agent_in_a_box_cannot_write_its_sessions_record(house: House, style: Style, bubblewrap: str) -> None:
+def test_an_agent_in_a_box_cannot_write_its_sessions_record(cli_env: CliEnv, style: Style, bubblewrap: str) -> None:
     assert os.path.isabs(bubblewrap)
-    talk = Conversation(house, style.agent, "--sandbox", "bwrap")
+    talk = Conversation(cli_env, style.agent, "--sandbox", "bwrap")
     first = talk.say("alpha-word")
-    record = house.state / "sessions" / first.run_id / "session.json"
+    record = cli_env.state / "sessions" / first.run_id / "session.json"
     spoils = f"run = 'echo spoiled > {record}; rm -f {record.parent}/lock; true'"
-    talk.say("beta-word", "--resume", first.run_id, scenario=f"[[call]]\n{spoils}\n" + scene("done"))
+    talk.say("beta-word", "--resume", first.run_id, scenario=f"[[call]]\n{spoils}\n" + build_turn_scenario("done"))
     assert json.loads(record.read_text())["session_id"] == first.session_id
     assert (record.parent / "lock").exists()
 
 
-def _stalled(talk: Conversation, prompt: str) -> str:
-    """Starts a run whose model never answers; gives its id once the agent has noted the prompt in its transcript."""
+def _start_stalled(talk: Conversation, prompt: str) -> str:
+    """Starts a run whose model never answers; gives its id once the agent and the log have noted the conversation."""
     run_id = talk.detach(prompt, scenario=STALLS)
-    config = talk.house.state / "sessions" / run_id / "config"
-    until(lambda: [path for path in config.rglob("*-*.jsonl") if prompt in path.read_text()], "transcript")
+    wait_until(lambda: has_saved_tool_use(talk.cli_env, prompt), "transcript")
+    wait_until(lambda: "thread_started" in _kinds(talk.cli_env, run_id), "session in the log")
     return run_id
 
 
-def _kinds(house: House, run_id: str) -> list[str]:
-    log = house.folder(run_id) / "events.jsonl"
-    return house.kinds(run_id) if log.exists() else []
+def _kinds(cli_env: CliEnv, run_id: str) -> list[str]:
+    log = cli_env.folder(run_id) / "events.jsonl"
+    return cli_env.kinds(run_id) if log.exists() else []
 
 
-def _hesitant(fake: Fake, house: House, program: str) -> str:
+def _make_hesitant(fake: Fake, cli_env: CliEnv, program: str) -> str:
     """The agent, but for a wait before its first word while a file is there."""
     return fake(
         "hesitant",
         "import os, sys, time\n"
-        f"hesitate = {str(house.work / 'hesitate')!r}\n"
+        f"hesitate = {str(cli_env.work / 'hesitate')!r}\n"
         "if sys.argv[1:] != ['--version'] and os.path.exists(hesitate):\n"
-        f"    open({str(house.work / 'hesitating')!r}, 'w').close()\n"
+        f"    open({str(cli_env.work / 'hesitating')!r}, 'w').close()\n"
         "    time.sleep(600)\n"
         f"os.execv({program!r}, [{program!r}, *sys.argv[1:]])\n",
     )
 
 
-def _embedded(house: House, resume: str, *, holds: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+def _start_embedded(cli_env: CliEnv, resume: str, *, holds: Sequence[str] = ()) -> subprocess.Popen[bytes]:
     """A program that goes on with a session by itself, with a tool that waits; it prints how that ended."""
-    model = house.scenario(f"[[call]]\n{HOLD_ON}\n{answered('gamma-word', holds=holds)}", name="embedded")
+    model = cli_env.scenario(
+        f"[[call]]\n{WAIT_STEP}\n{build_answer_scenario('gamma-word', holds=holds)}", name="embedded"
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", _PROGRAM, resume, model],
-        env=house.env,
-        cwd=house.work,
+        env=cli_env.env,
+        cwd=cli_env.work,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    house.started.append(process)
+    cli_env.processes.append(process)
     return process
 
 
 _PROGRAM = """
-import asyncio, sys
+import asyncio, os, sys
 import inspan
 
-task = inspan.Task(prompt="gamma-word", cwd="", resume=sys.argv[1], model_from=sys.argv[2])
+task = inspan.Task(prompt="gamma-word", cwd=os.getcwd(), resume=sys.argv[1], model_from=sys.argv[2])
 try:
     ended = asyncio.run(inspan.run(task))
     print(ended.outcome, ended.reason)

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from inspan.protocol.usage import Usage
-from tests.gateway.stage import Stage
-from tests.house import House, end, until
+from tests.cli_env import CliEnv, kill_process, wait_until
+from tests.gateway.scripted_gateway import ScriptedGateway
 
-from .conversation import HOLD_ON, STALLS, Conversation, is_kept
+from .conversation import STALLS, WAIT_STEP, Conversation, has_saved_tool_use
 from .styles import CLAUDE, Style, each_agent
 from .test_direct import settings
 
@@ -28,7 +28,7 @@ def call(step: str, usage: Usage) -> str:
     return f"[[call]]\n{step}\nusage = {{{stated}}}\n"
 
 
-def says(*usages: Usage) -> str:
+def build_say_calls(*usages: Usage) -> str:
     """Calls that say something, one for each usage."""
     return "".join(call("say = 'x'", usage) for usage in usages)
 
@@ -36,11 +36,11 @@ def says(*usages: Usage) -> str:
 class Direct:
     """Runs of one agent that ask a provider of the test's own, with no gateway between them."""
 
-    def __init__(self, house: House, style: Style, provider: Stage) -> None:
-        self._house = house
+    def __init__(self, cli_env: CliEnv, style: Style, provider: ScriptedGateway) -> None:
+        self._house = cli_env
         self._provider = provider
         self._command = ("run", "do it", "-a", style.agent, "--profile", "user", "--direct")
-        self._env = settings(house, style.agent, provider.port)
+        self._env = settings(cli_env, style.agent, provider.port)
 
     def run(self, *more: str) -> tuple[str, Usage, float | None]:
         """The id, tokens and cost of a run that completes."""
@@ -54,35 +54,35 @@ class Direct:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
-    def hold(self, *more: str) -> str:
+    def start_waiting(self, *more: str) -> str:
         """The id of a run whose tool is at work and waits."""
         run_id = self.detach(*more)
-        until((self._house.work / "started").exists, "tool")
-        until(lambda: is_kept(self._house), "transcript")
+        wait_until((self._house.work / "started").exists, "tool")
+        wait_until(lambda: has_saved_tool_use(self._house), "transcript")
         (self._house.work / "started").unlink()
         return run_id
 
-    def let_go(self, run_id: str) -> Usage:
+    def release(self, run_id: str) -> Usage:
         (self._house.work / "go").touch()
         assert self._house.inspan("wait", run_id).returncode == 0
         return Usage(**self._house.events(run_id)[-1]["usage"])
 
     def lose(self, *more: str, moment: str) -> str:
         """The id of a run whose supervisor is killed: while its tool is at work, later, or before any answer."""
-        run_id = self.detach(*more) if moment == "start" else self.hold(*more)
+        run_id = self.detach(*more) if moment == "start" else self.start_waiting(*more)
         if moment == "turn":
             (self._house.work / "go").touch()
         if moment != "tool":
             self._provider.next_stall()
-        end(self._house.supervisor(run_id))
+        kill_process(self._house.supervisor(run_id))
         return run_id
 
 
 @each_agent
-def test_each_run_of_a_session_tells_its_own_tokens_and_cost(house: House, style: Style) -> None:
+def test_each_run_of_a_session_tells_its_own_tokens_and_cost(cli_env: CliEnv, style: Style) -> None:
     usages = (FIRST, SECOND, THIRD, FOURTH, FIRST)
-    with Stage(says(*usages), cwd=str(house.work)) as provider:
-        direct = Direct(house, style, provider)
+    with ScriptedGateway(build_say_calls(*usages), cwd=str(cli_env.work)) as provider:
+        direct = Direct(cli_env, style, provider)
         first = direct.run()
         second = direct.run("--resume", first[0])
         fork = direct.run("--resume", first[0], "--fork")
@@ -98,11 +98,16 @@ def test_each_run_of_a_session_tells_its_own_tokens_and_cost(house: House, style
 @pytest.mark.parametrize("moment", ["tool", "turn"])
 @pytest.mark.parametrize("opening", [False, True], ids=["later run", "first run"])
 @each_agent
-def test_a_lost_runs_tokens_are_not_told_by_the_next(house: House, style: Style, opening: bool, moment: str) -> None:
+def test_a_lost_runs_tokens_are_not_told_by_the_next(cli_env: CliEnv, style: Style, opening: bool, moment: str) -> None:
     stalls = STALLS if moment == "turn" else ""
-    steps = says(*([] if opening else [FIRST])) + call(HOLD_ON, SECOND) + stalls + says(THIRD, FOURTH, FIRST)
-    with Stage(steps, cwd=str(house.work), stall_timeout_s=0.1) as provider:
-        direct = Direct(house, style, provider)
+    steps = (
+        build_say_calls(*([] if opening else [FIRST]))
+        + call(WAIT_STEP, SECOND)
+        + stalls
+        + build_say_calls(THIRD, FOURTH, FIRST)
+    )
+    with ScriptedGateway(steps, cwd=str(cli_env.work), stall_timeout_s=0.1) as provider:
+        direct = Direct(cli_env, style, provider)
         resumed = () if opening else ("--resume", direct.run()[0])
         lost = direct.lose(*resumed, moment=moment)
         fork = direct.run("--resume", lost, "--fork")
@@ -112,10 +117,10 @@ def test_a_lost_runs_tokens_are_not_told_by_the_next(house: House, style: Style,
 
 
 @each_agent
-def test_what_was_counted_before_a_fork_is_known_when_the_fork_is_lost(house: House, style: Style) -> None:
-    steps = call(HOLD_ON, FIRST) + STALLS + STALLS + says(SECOND)
-    with Stage(steps, cwd=str(house.work), stall_timeout_s=0.1) as provider:
-        direct = Direct(house, style, provider)
+def test_what_was_counted_before_a_fork_is_known_when_the_fork_is_lost(cli_env: CliEnv, style: Style) -> None:
+    steps = call(WAIT_STEP, FIRST) + STALLS + STALLS + build_say_calls(SECOND)
+    with ScriptedGateway(steps, cwd=str(cli_env.work), stall_timeout_s=0.1) as provider:
+        direct = Direct(cli_env, style, provider)
         lost = direct.lose(moment="turn")
         fork = direct.lose("--resume", lost, "--fork", moment="start")
         after = direct.run("--resume", fork)
@@ -123,52 +128,52 @@ def test_what_was_counted_before_a_fork_is_known_when_the_fork_is_lost(house: Ho
 
 
 @each_agent
-def test_a_fork_beside_a_running_original_tells_its_own_tokens(house: House, style: Style) -> None:
-    steps = says(FIRST) + call(HOLD_ON, SECOND) + says(THIRD, FOURTH)
-    with Stage(steps, cwd=str(house.work)) as provider:
-        direct = Direct(house, style, provider)
+def test_a_fork_beside_a_running_original_tells_its_own_tokens(cli_env: CliEnv, style: Style) -> None:
+    steps = build_say_calls(FIRST) + call(WAIT_STEP, SECOND) + build_say_calls(THIRD, FOURTH)
+    with ScriptedGateway(steps, cwd=str(cli_env.work)) as provider:
+        direct = Direct(cli_env, style, provider)
         first = direct.run()
-        running = direct.hold("--resume", first[0])
+        running = direct.start_waiting("--resume", first[0])
         fork = direct.run("--resume", first[0], "--fork")
-        original = direct.let_go(running)
+        original = direct.release(running)
     assert (fork[1], original) == (THIRD, SECOND + FOURTH)
 
 
 @each_agent
-def test_a_gateway_counts_each_run_for_itself(house: House, style: Style) -> None:
-    talk = Conversation(house, style.agent)
-    first = talk.say("alpha-word", scenario=says(FIRST))
-    second = talk.say("beta-word", "--resume", first.run_id, scenario=says(SECOND))
-    fork = talk.say("fork-word", "--resume", first.run_id, "--fork", scenario=says(THIRD))
-    third = talk.say("gamma-word", "--resume", first.run_id, scenario=says(FOURTH))
+def test_a_gateway_counts_each_run_for_itself(cli_env: CliEnv, style: Style) -> None:
+    talk = Conversation(cli_env, style.agent)
+    first = talk.say("alpha-word", scenario=build_say_calls(FIRST))
+    second = talk.say("beta-word", "--resume", first.run_id, scenario=build_say_calls(SECOND))
+    fork = talk.say("fork-word", "--resume", first.run_id, "--fork", scenario=build_say_calls(THIRD))
+    third = talk.say("gamma-word", "--resume", first.run_id, scenario=build_say_calls(FOURTH))
     told = [Usage(**turn.ended["usage"]) for turn in (first, second, fork, third)]
     assert told == [FIRST, SECOND, THIRD, FOURTH]
     # What the agent itself says of each turn, which is all there is without a gateway.
-    own = [_told_by_agent(turn.events) for turn in (first, second, fork, third)]
+    own = [_sum_reported(turn.events) for turn in (first, second, fork, third)]
     assert own == told
 
 
-def test_a_direct_run_counts_subagents_once(house: House) -> None:
-    steps = call(DELEGATES, FIRST) + says(SECOND, THIRD, FOURTH)
-    with Stage(steps, cwd=str(house.work)) as provider:
-        direct = Direct(house, CLAUDE, provider)
+def test_a_direct_run_counts_subagents_once(cli_env: CliEnv) -> None:
+    steps = call(DELEGATES, FIRST) + build_say_calls(SECOND, THIRD, FOURTH)
+    with ScriptedGateway(steps, cwd=str(cli_env.work)) as provider:
+        direct = Direct(cli_env, CLAUDE, provider)
         delegating = direct.run()
         after = direct.run("--resume", delegating[0])
-    assert (delegating[1], after[1]) == (_without_reasoning(SECOND) + FIRST + THIRD, FOURTH)
+    assert (delegating[1], after[1]) == (_strip_reasoning(SECOND) + FIRST + THIRD, FOURTH)
 
 
-def test_a_gateway_counts_subagents_once(house: House) -> None:
-    talk = Conversation(house, CLAUDE.agent)
-    turn = talk.say("alpha-word", scenario=call(DELEGATES, FIRST) + says(SECOND, THIRD))
+def test_a_gateway_counts_subagents_once(cli_env: CliEnv) -> None:
+    talk = Conversation(cli_env, CLAUDE.agent)
+    turn = talk.say("alpha-word", scenario=call(DELEGATES, FIRST) + build_say_calls(SECOND, THIRD))
     assert Usage(**turn.ended["usage"]) == FIRST + SECOND + THIRD
-    assert _told_by_agent(turn.events) == FIRST + _without_reasoning(SECOND) + THIRD
+    assert _sum_reported(turn.events) == FIRST + _strip_reasoning(SECOND) + THIRD
 
 
-def _without_reasoning(usage: Usage) -> Usage:
+def _strip_reasoning(usage: Usage) -> Usage:
     """Of a subagent's output Claude Code does not say how much was reasoning."""
     return usage - Usage(reasoning=usage.reasoning)
 
 
-def _told_by_agent(events: list[dict[str, Any]]) -> Usage:
+def _sum_reported(events: list[dict[str, Any]]) -> Usage:
     (told,) = [event["usage"] for event in events if event["kind"] == "turn_completed"]
     return Usage(**told)

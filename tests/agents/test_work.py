@@ -5,30 +5,30 @@ from typing import Any
 import pytest
 
 from inspan.protocol.usage import Usage
-from tests.house import House
+from tests.cli_env import CliEnv
 
-from .proof import DONE, End, prove, run_to_end
+from .run_checks import DONE, End, check_end, run_to_end
 from .styles import PER_CALL, Style, each_agent, each_style
 
 SCRIPT = End(outcome="failed", reason="script", code=1)
 
 
 @each_agent
-def test_text_is_told_and_printed(house: House, style: Style) -> None:
-    run = house.run(style.agent, '[[call]]\nexpect = "do it"\nsay = ["hello ", "there"]\n')
-    assert [event["text"] for event in run.of("text_said")] == ["hello there"]
+def test_text_is_told_and_printed(cli_env: CliEnv, style: Style) -> None:
+    run = cli_env.run(style.agent, '[[call]]\nexpect = "do it"\nsay = ["hello ", "there"]\n')
+    assert [event["text"] for event in run.select_events("text_said")] == ["hello there"]
     assert run.stdout == "hello there\n"
     assert run.code == 0
-    prove(house, run.run_id, end=DONE, usage=PER_CALL)
+    check_end(cli_env, run.run_id, end=DONE, usage=PER_CALL)
 
 
 @each_agent
-def test_text_is_told_to_an_ordinary_user(user_house: House, style: Style) -> None:
-    run_to_end(user_house, style, '[[call]]\nsay = "hello"\n', usage=PER_CALL)
+def test_text_is_told_to_an_ordinary_user(user_cli_env: CliEnv, style: Style) -> None:
+    run_to_end(user_cli_env, style, '[[call]]\nsay = "hello"\n', usage=PER_CALL)
 
 
 @each_style
-def test_a_shell_command_runs_and_its_output_comes_back(house: House, style: Style) -> None:
+def test_a_shell_command_runs_and_its_output_comes_back(cli_env: CliEnv, style: Style) -> None:
     scenario = """
         [[call]]
         run = "echo from-the-shell; echo written > by-shell.txt"
@@ -39,35 +39,35 @@ def test_a_shell_command_runs_and_its_output_comes_back(house: House, style: Sty
         usage = {input = 2000, output = 70, cache_read = 400}
     """
     usage = Usage(input=3000, output=120, cache_read=700, cache_write=200, reasoning=11)
-    ended = run_to_end(house, style, scenario, usage=usage)
+    ended = run_to_end(cli_env, style, scenario, usage=usage)
     assert ended.model_calls == 2
-    assert (house.work / "by-shell.txt").read_text() == "written\n"
-    started, completed, executed = _events(house, "tool_started", "tool_completed", "command_executed")
+    assert (cli_env.work / "by-shell.txt").read_text() == "written\n"
+    started, completed, executed = _events(cli_env, "tool_started", "tool_completed", "command_executed")
     assert started["id"] == completed["id"] == executed["id"]
     assert "echo from-the-shell" in executed["command"]
     assert (completed["output"], executed["exit_code"]) == ("from-the-shell", 0)
 
 
 @each_style
-def test_a_command_that_fails_does_not_fail_the_run(house: House, style: Style) -> None:
+def test_a_command_that_fails_does_not_fail_the_run(cli_env: CliEnv, style: Style) -> None:
     scenario = '[[call]]\nrun = "echo oh-no; exit 3"\n[[call]]\nexpect = "oh-no"\nsay = "It failed."\n'
-    run_to_end(house, style, scenario, usage=PER_CALL + PER_CALL)
-    failed, executed = _events(house, "tool_failed", "command_executed")
+    run_to_end(cli_env, style, scenario, usage=PER_CALL + PER_CALL)
+    failed, executed = _events(cli_env, "tool_failed", "command_executed")
     assert "oh-no" in failed["output"]
     assert executed["exit_code"] == 3
 
 
 @each_agent
-def test_a_command_that_takes_a_while_is_told_like_any_other(house: House, style: Style) -> None:
+def test_a_command_that_takes_a_while_is_told_like_any_other(cli_env: CliEnv, style: Style) -> None:
     # Claude Code speaks of a task once a command takes more than 3 s.
     scenario = "[[call]]\nrun = 'python3 -c \"import time; time.sleep(4)\"; echo slept'\n[[call]]\nsay = 'Done.'\n"
-    run_to_end(house, style, scenario, usage=PER_CALL + PER_CALL)
-    completed, executed = _events(house, "tool_completed", "command_executed")
+    run_to_end(cli_env, style, scenario, usage=PER_CALL + PER_CALL)
+    completed, executed = _events(cli_env, "tool_completed", "command_executed")
     assert (completed["output"], executed["exit_code"]) == ("slept", 0)
 
 
 @each_style
-def test_files_are_written_and_edited_and_told(house: House, style: Style) -> None:
+def test_files_are_written_and_edited_and_told(cli_env: CliEnv, style: Style) -> None:
     scenario = """
         [[call]]
         write = {path = "new.txt", content = "one\\ntwo\\n"}
@@ -76,18 +76,18 @@ def test_files_are_written_and_edited_and_told(house: House, style: Style) -> No
         [[call]]
         say = "Done."
     """
-    ended = run_to_end(house, style, scenario, usage=PER_CALL + PER_CALL + PER_CALL)
-    path = house.work / "new.txt"
+    ended = run_to_end(cli_env, style, scenario, usage=PER_CALL + PER_CALL + PER_CALL)
+    path = cli_env.work / "new.txt"
     assert path.read_text() == "one\nthree\n"
-    changes = [(event["path"], event["change"]) for event in house.events() if event["kind"] == "file_changed"]
+    changes = [(event["path"], event["change"]) for event in cli_env.events() if event["kind"] == "file_changed"]
     assert changes == [(str(path), "added"), (str(path), "modified")]
     assert (ended.files_changed, ended.model_calls) == ([str(path)], 3)
 
 
 @each_agent
-def test_the_working_folder_is_left_as_it_was(house: House, style: Style) -> None:
-    run_to_end(house, style, '[[call]]\nsay = "hello"\n', usage=PER_CALL)
-    assert list(house.work.iterdir()) == []
+def test_the_working_folder_is_left_as_it_was(cli_env: CliEnv, style: Style) -> None:
+    run_to_end(cli_env, style, '[[call]]\nsay = "hello"\n', usage=PER_CALL)
+    assert list(cli_env.work.iterdir()) == []
 
 
 @each_agent
@@ -104,15 +104,15 @@ def test_the_working_folder_is_left_as_it_was(house: House, style: Style) -> Non
     ],
 )
 def test_a_script_that_does_not_fit_fails_the_run(
-    house: House, style: Style, scenario: str, complaint: str, calls_answered: int
+    cli_env: CliEnv, style: Style, scenario: str, complaint: str, calls_answered: int
 ) -> None:
     usage = PER_CALL if calls_answered else Usage()
-    ended = run_to_end(house, style, scenario, end=SCRIPT, usage=usage)
+    ended = run_to_end(cli_env, style, scenario, end=SCRIPT, usage=usage)
     assert complaint in ended.message
 
 
-def _events(house: House, *kinds: str) -> list[dict[str, Any]]:
+def _events(cli_env: CliEnv, *kinds: str) -> list[dict[str, Any]]:
     """The events of these kinds, of which there must be one each."""
-    found = {event["kind"]: event for event in house.events() if event["kind"] in kinds}
-    assert [kind for kind in house.kinds() if kind in kinds] == list(kinds)
+    found = {event["kind"]: event for event in cli_env.events() if event["kind"] in kinds}
+    assert [kind for kind in cli_env.kinds() if kind in kinds] == list(kinds)
     return [{**found[kind], "output": found[kind].get("output", "").strip()} for kind in kinds]

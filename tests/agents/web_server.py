@@ -5,7 +5,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 
-from inspan.testing.tool_server import answer
+from inspan.testing.tool_server import handle_message
 
 
 class WebServer:
@@ -38,7 +38,7 @@ def _handler(seen: list[dict[str, str]]) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             seen.append({name.lower(): value for name, value in self.headers.items()})
-            reply = answer(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            reply = handle_message(json.loads(self.rfile.read(int(self.headers["content-length"]))))
             self._send(202 if reply is None else 200, b"" if reply is None else json.dumps(reply).encode())
 
         def do_GET(self) -> None:

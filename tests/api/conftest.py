@@ -5,32 +5,32 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.puppet import Fake, puppet
+from tests.running.fake_agent import Fake, fake_agent_env
 
-from .stage import Stage, set_stage
+from .run_env import RunEnv, make_run_env
 
 Play = Callable[[str], None]
 
 
 @pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    return set_stage(tmp_path, monkeypatch)
+def run_env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunEnv:
+    return make_run_env(tmp_path, monkeypatch)
 
 
 @pytest.fixture
-def play(stage: Stage, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> Play:
+def use_fake_agent(run_env: RunEnv, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> Play:
     """Makes Codex a puppet that does these acts."""
 
     def chosen(acts: str) -> None:
-        for name, value in puppet(fake, acts).items():
+        for name, value in fake_agent_env(fake, acts).items():
             monkeypatch.setenv(name, value)
 
     return chosen
 
 
 @pytest.fixture
-def agents(stage: Stage, binaries: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Stage:
+def agents(run_env: RunEnv, binaries: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> RunEnv:
     """A stage with the real programs on it."""
     for name, value in binaries.items():
         monkeypatch.setenv(name, value)
-    return stage
+    return run_env

@@ -10,39 +10,39 @@ import msgspec
 import pytest
 
 import inspan
-from inspan import Event, Result, Task
+from inspan import AgentResult, Event, Task
 from inspan.protocol.events import TextSaid
-from tests.engine.puppet import PRELUDE, Fake, marked
+from tests.running.fake_agent import PRELUDE, Fake, find_processes
 
 from .conftest import Play
-from .stage import Stage, descriptors, until_apart
+from .run_env import RunEnv, descriptors, wait_until_async
 
 _SPEAKS = "begin()\nfor number in range(30): say(f'{prompt} {number}')\nfinish()"
 
 
-def test_twenty_runs_in_one_loop_do_not_mix(stage: Stage, play: Play) -> None:
-    play(_SPEAKS)
+def test_twenty_runs_in_one_loop_do_not_mix(run_env: RunEnv, use_fake_agent: Play) -> None:
+    use_fake_agent(_SPEAKS)
     before, heard = descriptors(), dict[str, list[Event]]()
 
-    async def scene() -> list[Result]:
-        return await asyncio.gather(*(_one(stage.task, f"run {number}", heard) for number in range(20)))
+    async def scene() -> list[AgentResult]:
+        return await asyncio.gather(*(_one(run_env.task, f"run {number}", heard) for number in range(20)))
 
     results = asyncio.run(scene())
     assert [result.message for result in results] == [f"run {number} 29" for number in range(20)]
     assert len({result.run_id for result in results}) == 20
-    _assert_each_heard_its_own(stage, heard)
-    assert descriptors() == before
-    assert marked(str(stage.root / "puppet")) == []
-    assert list(stage.state.glob("active/*")) == []
+    _assert_each_heard_its_own(run_env, heard)
+    assert not descriptors() - before
+    assert find_processes(str(run_env.root / "puppet")) == []
+    assert list(run_env.state.glob("active/*")) == []
 
 
-def test_two_loops_in_two_threads_do_not_mix(stage: Stage, play: Play) -> None:
-    play(_SPEAKS)
+def test_two_loops_in_two_threads_do_not_mix(run_env: RunEnv, use_fake_agent: Play) -> None:
+    use_fake_agent(_SPEAKS)
     before, heard = descriptors(), dict[str, list[Event]]()
-    results: dict[str, list[Result]] = {}
+    results: dict[str, list[AgentResult]] = {}
 
-    async def scene(name: str) -> list[Result]:
-        return await asyncio.gather(*(_one(stage.task, f"{name} {number}", heard) for number in range(5)))
+    async def scene(name: str) -> list[AgentResult]:
+        return await asyncio.gather(*(_one(run_env.task, f"{name} {number}", heard) for number in range(5)))
 
     def work(name: str) -> None:
         results[name] = asyncio.run(scene(name))
@@ -54,14 +54,14 @@ def test_two_loops_in_two_threads_do_not_mix(stage: Stage, play: Play) -> None:
         thread.join(60)
     said = {name: [result.message for result in each] for name, each in results.items()}
     assert said == {name: [f"{name} {number} 29" for number in range(5)] for name in ("left", "right")}
-    _assert_each_heard_its_own(stage, heard)
-    assert descriptors() == before
+    _assert_each_heard_its_own(run_env, heard)
+    assert not descriptors() - before
 
 
 def test_the_loop_goes_on_turning_while_programs_are_asked_for_their_version(
-    stage: Stage, fake: Fake, monkeypatch: pytest.MonkeyPatch
+    run_env: RunEnv, fake: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, go = stage.root / "asked", stage.root / "go"
+    asked, go = run_env.root / "asked", run_env.root / "go"
     slow = f"""
 import os, sys, time
 if sys.argv[1:] == ["--version"]:
@@ -69,43 +69,43 @@ if sys.argv[1:] == ["--version"]:
     while not os.path.exists({str(go)!r}): time.sleep(0.01)
 """
     monkeypatch.setenv("INSPAN_CODEX_BIN", fake("puppet", slow + PRELUDE + "begin(); finish()"))
-    monkeypatch.setattr("inspan.engine.embed._asked", set[str]())
+    monkeypatch.setattr("inspan.api.in_process._prepared_agents", set[str]())
 
-    async def scene() -> list[Result]:
-        runs = [asyncio.create_task(inspan.run(stage.task)) for _ in range(2)]
-        await until_apart(lambda: asked.exists() and len(asked.read_text()) == 2, "questions")
+    async def scene() -> list[AgentResult]:
+        runs = [asyncio.create_task(inspan.run(run_env.task)) for _ in range(2)]
+        await wait_until_async(lambda: asked.exists() and len(asked.read_text()) == 2, "questions")
         go.touch()
         return await asyncio.gather(*runs)
 
     assert [result.ok for result in asyncio.run(scene())] == [True, True]
 
 
-def test_a_run_inside_a_loop_leaves_no_task_behind(stage: Stage, play: Play) -> None:
-    play(_SPEAKS)
+def test_a_run_inside_a_loop_leaves_no_task_behind(run_env: RunEnv, use_fake_agent: Play) -> None:
+    use_fake_agent(_SPEAKS)
 
     async def scene() -> set[str]:
         async def hear(event: Event) -> None:
             pass
 
-        await inspan.run(stage.task, on_event=hear)
+        await inspan.run(run_env.task, on_event=hear)
         return {task.get_name() for task in asyncio.all_tasks() - {asyncio.current_task()}}
 
     assert asyncio.run(scene()) == set()
 
 
-def test_a_program_without_a_loop_has_one_door(stage: Stage, play: Play) -> None:
-    play("begin(); say(prompt); finish()")
-    result = inspan.run_sync(inspan.run(stage.task))
+def test_a_program_without_a_loop_has_one_door(run_env: RunEnv, use_fake_agent: Play) -> None:
+    use_fake_agent("begin(); say(prompt); finish()")
+    result = inspan.run_sync(inspan.run(run_env.task))
     assert (result.ok, result.message) == (True, "do it")
-    run = inspan.run_sync(inspan.start(stage.task))
+    run = inspan.run_sync(inspan.start(run_env.task))
     assert inspan.run_sync(run.wait()).message == "do it"
-    session = inspan.runner("codex", cwd=stage.work).create_session()
+    session = inspan.create_agent_runner("codex", cwd=run_env.work).create_session()
     assert inspan.run_sync(session.send_message("and now?")).message == "and now?"
 
 
-def test_the_door_for_programs_without_a_loop_is_shut_inside_one(stage: Stage) -> None:
+def test_the_door_for_programs_without_a_loop_is_shut_inside_one(run_env: RunEnv) -> None:
     async def scene() -> None:
-        inspan.run_sync(inspan.run(stage.task))
+        inspan.run_sync(inspan.run(run_env.task))
 
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
@@ -116,18 +116,18 @@ def test_the_door_for_programs_without_a_loop_is_shut_inside_one(stage: Stage) -
         gc.collect()
     assert told == ("bad_input", "run_sync '': a loop is running here already. Use await in place of run_sync.")
     assert [str(each.message) for each in warned] == [], "nothing was left un-awaited"
-    assert not stage.state.exists()
+    assert not run_env.state.exists()
 
 
-async def _one(task: Task, prompt: str, heard: dict[str, list[Event]]) -> Result:
+async def _one(task: Task, prompt: str, heard: dict[str, list[Event]]) -> AgentResult:
     heard[prompt] = []
     hear: Callable[[Event], None] = heard[prompt].append
     return await inspan.run(msgspec.structs.replace(task, prompt=prompt), on_event=hear)
 
 
-def _assert_each_heard_its_own(stage: Stage, heard: dict[str, list[Event]]) -> None:
+def _assert_each_heard_its_own(run_env: RunEnv, heard: dict[str, list[Event]]) -> None:
     for prompt, events in heard.items():
         words = [event.text for event in events if isinstance(event, TextSaid)]
         assert words == [f"{prompt} {number}" for number in range(30)]
-    logged = [stage.events(folder) for folder in stage.folders()]
+    logged = [run_env.events(folder) for folder in run_env.folders()]
     assert sorted(map(str, logged)) == sorted(map(str, heard.values()))

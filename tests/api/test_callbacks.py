@@ -4,7 +4,7 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 import inspan
-from inspan import Event, Result, RunEnded
-from inspan.engine import telling
-from inspan.engine.telling import Listener
+from inspan import AgentResult, Event, RunEnded
 from inspan.protocol.events import EndingBegan, ErrorReported, RunStarted, TextSaid
-from tests.house import until
+from inspan.running import callbacks as telling
+from inspan.running.callbacks import EventCallback
+from tests.cli_env import wait_until
 
 from .conftest import Play
-from .stage import Stage, descriptors, until_apart
+from .run_env import RunEnv, descriptors, wait_until_async
 
 _WORKS = "begin()\nfor number in range(20): say(f'word {number}')\nfinish()"
 _WAITS = "begin(); say('hello')\nwhile not os.path.exists('go'): time.sleep(0.01)\nfinish()"
@@ -47,7 +47,7 @@ async def _note(heard: list[Event], event: Event) -> None:
     heard.append(event)
 
 
-_LISTENERS: dict[str, Callable[[list[Event]], Listener]] = {
+_LISTENERS: dict[str, Callable[[list[Event]], EventCallback]] = {
     "function": lambda heard: heard.append,
     "coroutine function": lambda heard: partial(_note, heard),
     "object with an async call": _Async,
@@ -57,86 +57,92 @@ _LISTENERS: dict[str, Callable[[list[Event]], Listener]] = {
 
 
 @pytest.mark.parametrize("kind", _LISTENERS)
-def test_every_event_is_heard_once_and_in_the_order_of_the_log(stage: Stage, play: Play, kind: str) -> None:
-    play(_WORKS)
+def test_every_event_is_heard_once_and_in_the_order_of_the_log(
+    run_env: RunEnv, use_fake_agent: Play, kind: str
+) -> None:
+    use_fake_agent(_WORKS)
     before, heard = descriptors(), list[Event]()
-    result = asyncio.run(inspan.run(stage.task, on_event=_LISTENERS[kind](heard)))
+    result = asyncio.run(inspan.run(run_env.task, on_event=_LISTENERS[kind](heard)))
     assert result.ok
-    assert heard == stage.events()
+    assert heard == run_env.events()
     assert len(heard) == 25
-    assert descriptors() == before
+    assert not descriptors() - before
 
 
-def test_a_slow_function_neither_delays_the_end_of_the_run_nor_misses_a_word(stage: Stage, play: Play) -> None:
-    play(_WORKS)
+def test_a_slow_function_neither_delays_the_end_of_the_run_nor_misses_a_word(
+    run_env: RunEnv, use_fake_agent: Play
+) -> None:
+    use_fake_agent(_WORKS)
     heard: list[Event] = []
 
     def hear(event: Event) -> None:
         if not heard:
-            until(stage.ended, "end of a run whose callback is still in its first call")
+            wait_until(run_env.has_ended, "end of a run whose callback is still in its first call")
         heard.append(event)
 
-    assert asyncio.run(inspan.run(stage.task, on_event=hear)).ok
-    assert heard == stage.events()
+    assert asyncio.run(inspan.run(run_env.task, on_event=hear)).ok
+    assert heard == run_env.events()
 
 
-def test_a_slow_coroutine_neither_delays_the_end_of_the_run_nor_misses_a_word(stage: Stage, play: Play) -> None:
-    play(_WORKS)
+def test_a_slow_coroutine_neither_delays_the_end_of_the_run_nor_misses_a_word(
+    run_env: RunEnv, use_fake_agent: Play
+) -> None:
+    use_fake_agent(_WORKS)
     heard: list[Event] = []
 
     async def hear(event: Event) -> None:
         if not heard:
-            await until_apart(stage.ended, "end of a run whose callback is still in its first call")
+            await wait_until_async(run_env.has_ended, "end of a run whose callback is still in its first call")
         heard.append(event)
 
-    assert asyncio.run(asyncio.wait_for(inspan.run(stage.task, on_event=hear), 60)).ok
-    assert heard == stage.events()
+    assert asyncio.run(asyncio.wait_for(inspan.run(run_env.task, on_event=hear), 60)).ok
+    assert heard == run_env.events()
 
 
 def test_a_function_that_is_slow_after_the_end_is_waited_for_as_long_as_it_makes_progress(
-    stage: Stage, play: Play, monkeypatch: pytest.MonkeyPatch
+    run_env: RunEnv, use_fake_agent: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    play("begin(); say('hello'); finish()")
-    monkeypatch.setattr(telling, "PATIENCE_S", 1.0)
+    use_fake_agent("begin(); say('hello'); finish()")
+    monkeypatch.setattr(telling, "CALLBACK_TIMEOUT_S", 1.0)
     heard: list[Event] = []
 
     def hear(event: Event) -> None:
-        until(stage.ended, "end")
+        wait_until(run_env.has_ended, "end")
         time.sleep(0.25)  # Together more than the patience, each of them less.
         heard.append(event)
 
-    assert asyncio.run(inspan.run(stage.task, on_event=hear)).ok
-    assert heard == stage.events()
+    assert asyncio.run(inspan.run(run_env.task, on_event=hear)).ok
+    assert heard == run_env.events()
 
 
 def test_a_function_that_never_returns_is_left_alone_after_a_while(
-    stage: Stage, play: Play, monkeypatch: pytest.MonkeyPatch
+    run_env: RunEnv, use_fake_agent: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    play("begin(); say('hello'); finish()")
-    monkeypatch.setattr(telling, "PATIENCE_S", 0.3)
+    use_fake_agent("begin(); say('hello'); finish()")
+    monkeypatch.setattr(telling, "CALLBACK_TIMEOUT_S", 0.3)
     problems, released, called = _Problems(), threading.Event(), list[Event]()
 
     def hear(event: Event) -> None:
         called.append(event)
         released.wait(60)
 
-    result = asyncio.run(_caught(problems, inspan.run(stage.task, on_event=hear)))
+    result = asyncio.run(_run_catching(problems, inspan.run(run_env.task, on_event=hear)))
     assert result.ok
     assert problems == [
-        "inspan: the event callback stays in one call for 0.3 s and more: it is left alone, and 5 events were not told"
-        " to it"
+        "inspan: the event callback stays in one call for 0.3 s and more: it is left alone, and 5 events were not"
+        " delivered to it"
     ]
     (thread,) = (each for each in threading.enumerate() if each.name == "inspan-callback")
     released.set()
     thread.join(60)
-    assert called == stage.events()[:1], "who was left alone is not called again"
+    assert called == run_env.events()[:1], "who was left alone is not called again"
 
 
 def test_a_coroutine_that_never_returns_is_cancelled_after_a_while(
-    stage: Stage, play: Play, monkeypatch: pytest.MonkeyPatch
+    run_env: RunEnv, use_fake_agent: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    play("begin(); say('hello'); finish()")
-    monkeypatch.setattr(telling, "PATIENCE_S", 0.3)
+    use_fake_agent("begin(); say('hello'); finish()")
+    monkeypatch.setattr(telling, "CALLBACK_TIMEOUT_S", 0.3)
     problems, fates = _Problems(), list[str]()
 
     async def hear(event: Event) -> None:
@@ -146,41 +152,62 @@ def test_a_coroutine_that_never_returns_is_cancelled_after_a_while(
             fates.append(type(event).__name__)
             raise
 
-    assert asyncio.run(_caught(problems, inspan.run(stage.task, on_event=hear))).ok
+    assert asyncio.run(_run_catching(problems, inspan.run(run_env.task, on_event=hear))).ok
     assert fates == ["RunStarted"]
     assert [problem.partition(" for ")[0] for problem in problems] == ["inspan: the event callback stays in one call"]
 
 
-def test_not_even_an_exit_in_it_ends_the_run(stage: Stage, play: Play) -> None:
-    play(_WAITS)
+def test_not_even_an_exit_in_it_ends_the_run(run_env: RunEnv, use_fake_agent: Play) -> None:
+    use_fake_agent(_WAITS)
     problems, heard = _Problems(), list[Event]()
 
     def hear(event: Event) -> None:
         heard.append(event)
-        _let_go(stage, event)
+        _release_agent(run_env, event)
         sys.exit(3)
 
-    assert asyncio.run(_caught(problems, inspan.run(stage.task, on_event=hear))).ok
-    assert heard == stage.events()
+    assert asyncio.run(_run_catching(problems, inspan.run(run_env.task, on_event=hear))).ok
+    assert heard == run_env.events()
     assert problems == ["inspan: the event callback raised"]
 
 
-def test_not_even_a_cancellation_in_it_ends_the_run(stage: Stage, play: Play) -> None:
-    play(_WAITS)
+@pytest.mark.parametrize("way", ["coroutine function", "function that gives a coroutine"])
+def test_not_even_an_exit_in_a_coroutine_ends_the_run(run_env: RunEnv, use_fake_agent: Play, way: str) -> None:
+    use_fake_agent(_WAITS)
     problems, heard = _Problems(), list[Event]()
 
     async def hear(event: Event) -> None:
         heard.append(event)
-        _let_go(stage, event)
+        _release_agent(run_env, event)
+        await asyncio.sleep(0)
+        sys.exit(3)
+
+    def call(event: Event) -> Awaitable[None]:
+        return hear(event)
+
+    chosen = hear if way == "coroutine function" else call
+    assert asyncio.run(_run_catching(problems, inspan.run(run_env.task, on_event=chosen))).ok
+    assert heard == run_env.events()
+    assert problems == ["inspan: the event callback raised"]
+    assert ErrorReported(message="the event callback raised SystemExit(3); it is still called") in heard
+
+
+def test_not_even_a_cancellation_in_it_ends_the_run(run_env: RunEnv, use_fake_agent: Play) -> None:
+    use_fake_agent(_WAITS)
+    problems, heard = _Problems(), list[Event]()
+
+    async def hear(event: Event) -> None:
+        heard.append(event)
+        _release_agent(run_env, event)
         raise asyncio.CancelledError
 
-    assert asyncio.run(_caught(problems, inspan.run(stage.task, on_event=hear))).ok
-    assert heard == stage.events()
+    assert asyncio.run(_run_catching(problems, inspan.run(run_env.task, on_event=hear))).ok
+    assert heard == run_env.events()
     assert problems == ["inspan: the event callback raised"]
 
 
-def test_a_function_can_cancel_its_run(stage: Stage, play: Play) -> None:
-    play(_STAYS)
+def test_a_function_can_cancel_its_run(run_env: RunEnv, use_fake_agent: Play) -> None:
+    use_fake_agent(_STAYS)
     heard: list[Event] = []
 
     async def scene() -> None:
@@ -191,16 +218,16 @@ def test_a_function_can_cancel_its_run(stage: Stage, play: Play) -> None:
             if isinstance(event, TextSaid):
                 loop.call_soon_threadsafe(running.cancel)
 
-        running = asyncio.create_task(inspan.run(stage.task, on_event=hear))
+        running = asyncio.create_task(inspan.run(run_env.task, on_event=hear))
         with pytest.raises(asyncio.CancelledError):
             await running
 
     asyncio.run(asyncio.wait_for(scene(), 60))
-    _assert_interrupted(stage, heard)
+    _assert_interrupted(run_env, heard)
 
 
-def test_a_coroutine_can_cancel_its_run(stage: Stage, play: Play) -> None:
-    play(_STAYS)
+def test_a_coroutine_can_cancel_its_run(run_env: RunEnv, use_fake_agent: Play) -> None:
+    use_fake_agent(_STAYS)
     heard: list[Event] = []
 
     async def scene() -> None:
@@ -210,34 +237,34 @@ def test_a_coroutine_can_cancel_its_run(stage: Stage, play: Play) -> None:
                 running.cancel()
                 await asyncio.sleep(0)
 
-        running = asyncio.create_task(inspan.run(stage.task, on_event=hear))
+        running = asyncio.create_task(inspan.run(run_env.task, on_event=hear))
         with pytest.raises(asyncio.CancelledError):
             await running
 
     asyncio.run(asyncio.wait_for(scene(), 60))
-    _assert_interrupted(stage, heard)
+    _assert_interrupted(run_env, heard)
 
 
-def test_what_the_program_has_set_for_its_context_holds_in_the_function(stage: Stage, play: Play) -> None:
-    play("begin(); finish()")
+def test_what_the_program_has_set_for_its_context_holds_in_the_function(run_env: RunEnv, use_fake_agent: Play) -> None:
+    use_fake_agent("begin(); finish()")
     request: ContextVar[str] = ContextVar("request", default="nobody's")
     seen: set[str] = set()
 
     async def scene() -> None:
         request.set("mine")
-        await inspan.run(stage.task, on_event=lambda event: seen.add(request.get()))
+        await inspan.run(run_env.task, on_event=lambda event: seen.add(request.get()))
 
         async def hear(event: Event) -> None:
             seen.add(request.get())
 
-        await inspan.run(stage.task, on_event=hear)
+        await inspan.run(run_env.task, on_event=hear)
 
     asyncio.run(scene())
     assert seen == {"mine"}
 
 
-def test_a_function_that_blocks_does_not_block_the_loop_of_the_program(stage: Stage, play: Play) -> None:
-    play("begin(); finish()")
+def test_a_function_that_blocks_does_not_block_the_loop_of_the_program(run_env: RunEnv, use_fake_agent: Play) -> None:
+    use_fake_agent("begin(); finish()")
     turned = threading.Event()
     heard: list[Event] = []
 
@@ -246,29 +273,29 @@ def test_a_function_that_blocks_does_not_block_the_loop_of_the_program(stage: St
         if isinstance(event, RunStarted):
             assert turned.wait(60)
 
-    async def scene() -> Result:
-        running = asyncio.create_task(inspan.run(stage.task, on_event=hear))
-        await until_apart(lambda: heard, "event")
+    async def scene() -> AgentResult:
+        running = asyncio.create_task(inspan.run(run_env.task, on_event=hear))
+        await wait_until_async(lambda: heard, "event")
         turned.set()
         return await running
 
     assert asyncio.run(scene()).ok
-    assert heard == stage.events()
+    assert heard == run_env.events()
 
 
-def _let_go(stage: Stage, event: Event) -> None:
+def _release_agent(run_env: RunEnv, event: Event) -> None:
     """Lets the puppet go on once the log says that the callback has raised."""
     if isinstance(event, ErrorReported):
-        (stage.work / "go").touch()
+        (run_env.work / "go").touch()
 
 
-async def _caught(problems: _Problems, work: Coroutine[Any, Any, Result]) -> Result:
+async def _run_catching(problems: _Problems, work: Coroutine[Any, Any, AgentResult]) -> AgentResult:
     problems.catch()
     return await work
 
 
-def _assert_interrupted(stage: Stage, heard: list[Event]) -> None:
-    assert heard == stage.events()
+def _assert_interrupted(run_env: RunEnv, heard: list[Event]) -> None:
+    assert heard == run_env.events()
     assert isinstance(heard[-1], RunEnded)
     assert (heard[-1].outcome, heard[-1].reason) == ("cancelled", "interrupted")
     assert [event.reason for event in heard if isinstance(event, EndingBegan)] == ["interrupted"]

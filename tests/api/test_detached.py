@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 import inspan
-from inspan import Event, Result, Run, RunEnded
+from inspan import AgentResult, Event, Run, RunEnded
 from inspan.errors import AgentFailed, RunCancelled, RunNotFound
 from inspan.protocol.events import TextSaid
-from tests.house import end, pids, processes_of, until
+from tests.cli_env import kill_process, list_pids, open_files, processes_of, wait_until
 
 from .conftest import Play
-from .stage import Stage, descriptors, until_apart
+from .run_env import RunEnv, descriptors, wait_until_async
 
 _WAITS = "begin(); say('here')\nwhile not os.path.exists('go'): time.sleep(0.01)\nsay('gone on'); finish()"
 _STARTER = """
@@ -28,68 +28,70 @@ print(run.run_id)
 """
 
 
-def test_a_run_goes_on_when_the_program_that_started_it_has_ended(stage: Stage, play: Play) -> None:
-    play(_WAITS)
-    done = subprocess.run([sys.executable, "-c", _STARTER, str(stage.work)], capture_output=True, text=True, check=True)
+def test_a_run_goes_on_when_the_program_that_started_it_has_ended(run_env: RunEnv, use_fake_agent: Play) -> None:
+    use_fake_agent(_WAITS)
+    done = subprocess.run(
+        [sys.executable, "-c", _STARTER, str(run_env.work)], capture_output=True, text=True, check=True
+    )
     run_id = done.stdout.strip()
     run = inspan.find_run(run_id)
     assert (run.run_id, repr(run)) == (run_id, f"Run({run_id!r})")
-    until(lambda: processes_of(run_id), "agent")
-    (stage.work / "go").touch()
+    wait_until(lambda: processes_of(run_id), "agent")
+    (run_env.work / "go").touch()
     result = asyncio.run(run.wait())
     assert (result.run_id, result.ok, result.message) == (run_id, True, "gone on")
 
 
-def test_a_program_that_stays_collects_no_dead_supervisors(stage: Stage, play: Play) -> None:
-    play("begin(); finish()")
+def test_a_program_that_stays_collects_no_dead_supervisors(run_env: RunEnv, use_fake_agent: Play) -> None:
+    use_fake_agent("begin(); finish()")
 
     async def scene() -> None:
         for _ in range(3):
-            await (await inspan.start(stage.task)).wait()
+            await (await inspan.start(run_env.task)).wait()
 
     before = _children()
     asyncio.run(scene())
-    until(lambda: _children() <= before, "end of the last supervisor")
+    wait_until(lambda: _children() <= before, "end of the last supervisor")
 
 
-def test_a_follower_gets_each_event_when_it_happens_and_then_the_end(stage: Stage, play: Play) -> None:
-    play(_WAITS)
+def test_a_follower_gets_each_event_when_it_happens_and_then_the_end(run_env: RunEnv, use_fake_agent: Play) -> None:
+    use_fake_agent(_WAITS)
 
     async def scene() -> list[Event]:
-        run, followed = await inspan.start(stage.task), list[Event]()
+        run, followed = await inspan.start(run_env.task), list[Event]()
         async for event in inspan.follow(run):
             followed.append(event)
             if isinstance(event, TextSaid):
-                (stage.work / "go").touch()
+                (run_env.work / "go").touch()
         return followed
 
     before = descriptors()
-    assert asyncio.run(scene()) == stage.events()
-    assert descriptors() == before
+    assert asyncio.run(scene()) == run_env.events()
+    assert not descriptors() - before
 
 
-def test_a_run_is_followed_from_a_number_on_by_any_of_its_names(stage: Stage, play: Play) -> None:
-    play("begin(); say('hello'); finish()")
+def test_a_run_is_followed_from_a_number_on_by_any_of_its_names(run_env: RunEnv, use_fake_agent: Play) -> None:
+    use_fake_agent("begin(); say('hello'); finish()")
 
     async def scene() -> Run:
-        run = await inspan.start(stage.task)
+        run = await inspan.start(run_env.task)
         await run.wait()
         return run
 
     run = asyncio.run(scene())
-    events = stage.events()
+    events = run_env.events()
     for name in (run, run.run_id, run.run_id[:-2], "@last"):
         for number in (1, 3, len(events), len(events) + 1):
-            followed = asyncio.run(_all(inspan.follow(name, from_number=number)))
+            followed = asyncio.run(_all(inspan.follow(name, from_number=number, cwd=run_env.work)))
             assert followed == events[number - 1 :], (name, number)
 
 
-def test_a_follower_that_leaves_early_leaves_no_descriptor(stage: Stage, play: Play) -> None:
-    play(_WAITS)
+def test_a_follower_that_leaves_early_leaves_no_descriptor(run_env: RunEnv, use_fake_agent: Play) -> None:
+    use_fake_agent(_WAITS)
     before = descriptors()
 
     async def scene() -> Run:
-        run = await inspan.start(stage.task)
+        run = await inspan.start(run_env.task)
         async for event in inspan.follow(run):
             if isinstance(event, TextSaid):
                 break
@@ -102,24 +104,26 @@ def test_a_follower_that_leaves_early_leaves_no_descriptor(stage: Stage, play: P
         return run
 
     run = asyncio.run(scene())
-    assert descriptors() == before
-    (stage.work / "go").touch()
+    assert not descriptors() - before
+    (run_env.work / "go").touch()
     assert asyncio.run(run.wait()).ok
 
 
-def test_a_run_that_loses_its_supervisor_is_told_as_lost_and_never_as_a_success(stage: Stage, play: Play) -> None:
-    play(_WAITS)
+def test_a_run_that_loses_its_supervisor_is_told_as_lost_and_never_as_a_success(
+    run_env: RunEnv, use_fake_agent: Play
+) -> None:
+    use_fake_agent(_WAITS)
 
-    async def scene() -> tuple[list[Event], Result]:
-        run, followed = await inspan.start(stage.task), list[Event]()
+    async def scene() -> tuple[list[Event], AgentResult]:
+        run, followed = await inspan.start(run_env.task), list[Event]()
         async for event in inspan.follow(run):
             followed.append(event)
             if isinstance(event, TextSaid):
-                end(_supervisor(stage))
+                kill_process(_supervisor(run_env))
         return followed, await run.wait()
 
     followed, result = asyncio.run(asyncio.wait_for(scene(), 60))
-    assert followed == stage.events()
+    assert followed == run_env.events()
     assert isinstance(followed[-1], RunEnded)
     assert (result.outcome, result.reason, result.ok, result.status) == ("lost", "supervisor_lost", False, "failed")
     with pytest.raises(AgentFailed) as caught:
@@ -129,12 +133,12 @@ def test_a_run_that_loses_its_supervisor_is_told_as_lost_and_never_as_a_success(
 
 
 @pytest.mark.parametrize(("now", "reason"), [(False, "stopped"), (True, "killed")])
-def test_a_run_can_be_stopped(stage: Stage, play: Play, now: bool, reason: str) -> None:
-    play(_WAITS)
+def test_a_run_can_be_stopped(run_env: RunEnv, use_fake_agent: Play, now: bool, reason: str) -> None:
+    use_fake_agent(_WAITS)
 
-    async def scene() -> tuple[Result, bool]:
-        run = await inspan.start(stage.task)
-        await until_apart(lambda: any(isinstance(event, TextSaid) for event in stage.events()), "first words")
+    async def scene() -> tuple[AgentResult, bool]:
+        run = await inspan.start(run_env.task)
+        await wait_until_async(lambda: any(isinstance(event, TextSaid) for event in run_env.events()), "first words")
         assert await run.stop(now=now)
         return await run.wait(), await run.stop()
 
@@ -144,7 +148,7 @@ def test_a_run_can_be_stopped(stage: Stage, play: Play, now: bool, reason: str) 
         result.check()
 
 
-def test_a_run_that_nobody_knows_is_not_found(stage: Stage) -> None:
+def test_a_run_that_nobody_knows_is_not_found(run_env: RunEnv) -> None:
     for look in (inspan.find_run, inspan.follow):
         with pytest.raises(RunNotFound) as caught:
             look("20990101-000000000-1")
@@ -159,24 +163,28 @@ def test_a_run_that_nobody_knows_is_not_found(stage: Stage) -> None:
         pytest.param("put(type='turn.failed', error={'message': 'status: 429 Too Many'}); sys.exit(1)", id="limited"),
     ],
 )
-def test_a_detached_run_comes_to_the_same_result_as_one_in_process(stage: Stage, play: Play, acts: str) -> None:
-    play(acts)
+def test_a_detached_run_comes_to_the_same_result_as_one_in_process(
+    run_env: RunEnv, use_fake_agent: Play, acts: str
+) -> None:
+    use_fake_agent(acts)
 
-    async def scene() -> tuple[Result, Result]:
-        return await inspan.run(stage.task), await (await inspan.start(stage.task)).wait()
+    async def scene() -> tuple[AgentResult, AgentResult]:
+        return await inspan.run(run_env.task), await (await inspan.start(run_env.task)).wait()
 
     here, detached = asyncio.run(scene())
-    assert _without_names(detached) == _without_names(here)
+    assert _strip_names(detached) == _strip_names(here)
 
 
-def test_an_answer_that_was_redacted_is_no_answer_any_more_but_no_fault_either(stage: Stage, play: Play) -> None:
+def test_an_answer_that_was_redacted_is_no_answer_any_more_but_no_fault_either(
+    run_env: RunEnv, use_fake_agent: Play
+) -> None:
     secret = "sesame-open-0123456789"
-    play(f"begin(); say(json.dumps('{secret}')); finish()")
+    use_fake_agent(f"begin(); say(json.dumps('{secret}')); finish()")
     task = msgspec.structs.replace(
-        stage.task, mode="complete", env={"DOOR_TOKEN": secret}, output_schema={"type": "string", "maxLength": 22}
+        run_env.task, mode="complete", env={"DOOR_TOKEN": secret}, output_schema={"type": "string", "maxLength": 22}
     )
 
-    async def scene() -> tuple[Result, Result]:
+    async def scene() -> tuple[AgentResult, AgentResult]:
         return await inspan.run(task), await (await inspan.start(task)).wait()
 
     here, detached = asyncio.run(scene())
@@ -187,11 +195,11 @@ def test_an_answer_that_was_redacted_is_no_answer_any_more_but_no_fault_either(s
         "[REDACTED:DOOR_TOKEN]",
     )
     short = msgspec.structs.replace(task, output_schema={"type": "string", "pattern": "^sesame-"})
-    result = asyncio.run(_detached(short))
+    result = asyncio.run(_run_detached(short))
     assert (result.ok, result.answer) == (True, None)
 
 
-async def _detached(task: inspan.Task) -> Result:
+async def _run_detached(task: inspan.Task) -> AgentResult:
     return await (await inspan.start(task)).wait()
 
 
@@ -199,7 +207,7 @@ async def _all(events: AsyncIterator[Event]) -> list[Event]:
     return [event async for event in events]
 
 
-def _without_names(result: Result) -> Result:
+def _strip_names(result: AgentResult) -> AgentResult:
     return msgspec.structs.replace(
         result,
         run_id="",
@@ -214,14 +222,9 @@ def _children() -> set[str]:
     return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
 
 
-def _supervisor(stage: Stage) -> int:
-    (folder,) = stage.folders()
+def _supervisor(run_env: RunEnv) -> int:
+    (folder,) = run_env.folders()
     lock = str(folder / "lock")
-    return until(lambda: [pid for pid in pids() if pid != os.getpid() and lock in _open_files(pid)], "supervisor")[0]
-
-
-def _open_files(pid: int) -> set[str]:
-    try:
-        return {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
-    except OSError:
-        return set()
+    return wait_until(
+        lambda: [pid for pid in list_pids() if pid != os.getpid() and lock in open_files(pid)], "supervisor"
+    )[0]

@@ -22,44 +22,55 @@ from inspan.errors import (
     Unsupported,
 )
 from inspan.protocol.task import Task
-from tests.engine.puppet import Fake
+from tests.running.fake_agent import Fake
 
 from .conftest import Play
-from .stage import Stage
+from .run_env import RunEnv
 
 _WARM_S = 0.020
-Make = Callable[[Stage, Fake], dict[str, str]]
+Make = Callable[[RunEnv, Fake], dict[str, str]]
 
 
 @pytest.mark.parametrize("agent", ["claude", "codex"])
-def test_everything_that_a_run_would_use_is_told(agents: Stage, agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_that_a_run_would_use_is_told(agents: RunEnv, agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     variable = {"claude": "ANTHROPIC_API_KEY", "codex": "CODEX_API_KEY"}[agent]
     monkeypatch.setenv(variable, "key-of-the-user-0123")
-    found = inspan.runner(agent, cwd=agents.work).validate_environment()
+    found = inspan.create_agent_runner(agent, cwd=agents.work).validate_environment()
     assert (found.agent, found.program) == (agent, os.environ[f"INSPAN_{agent.upper()}_BIN"])
     assert found.version.count(".") == 2
     assert (found.access, found.root) == (f"key in {variable}", os.geteuid() == 0)
     assert set(found.helpers) == {"git", "bwrap"}
     assert "key-of-the-user-0123" not in str(found)
-    assert agents.left() == []
+    assert agents.list_leftovers() == []
 
 
-def test_a_task_is_looked_at_as_a_whole(agents: Stage) -> None:
+@pytest.mark.parametrize(("agent", "variable"), [("xai", "XAI_API_KEY"), ("perplexity", "PERPLEXITY_API_KEY")])
+def test_an_agent_that_only_completes_is_looked_at_as_that(
+    run_env: RunEnv, agent: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "key-of-the-user-0123")
+    found = inspan.create_agent_runner(agent, cwd=run_env.work).validate_environment()
+    assert (found.agent, found.access) == (agent, f"key in {variable}")
+
+
+def test_a_task_is_looked_at_as_a_whole(agents: RunEnv) -> None:
     task = msgspec.structs.replace(agents.task, model_from=agents.scenario('[[call]]\nsay = "x"\n'))
     found = inspan.validate_environment(task)
     assert (found.agent, found.access) == ("codex", f"model from {task.model_from}")
 
 
-def test_nobody_logged_in_is_a_warning_where_the_agent_itself_may_know_better(stage: Stage, play: Play) -> None:
-    play("begin(); finish()")
-    found = inspan.runner("codex", cwd=stage.work).validate_environment()
+def test_nobody_logged_in_is_a_warning_where_the_agent_itself_may_know_better(
+    run_env: RunEnv, use_fake_agent: Play
+) -> None:
+    use_fake_agent("begin(); finish()")
+    found = inspan.create_agent_runner("codex", cwd=run_env.work).validate_environment()
     assert found.access == "no key and no login found"
     assert any("No key and no login was found" in warning for warning in found.warnings)
 
 
 @pytest.mark.parametrize("agent", ["claude", "codex"])
-def test_it_is_quick_once_it_has_been_asked(agents: Stage, agent: str) -> None:
-    runner = inspan.runner(agent, cwd=agents.work, model_from=agents.scenario('[[call]]\nsay = "x"\n'))
+def test_it_is_quick_once_it_has_been_asked(agents: RunEnv, agent: str) -> None:
+    runner = inspan.create_agent_runner(agent, cwd=agents.work, model_from=agents.scenario('[[call]]\nsay = "x"\n'))
     runner.validate_environment()
     times: list[float] = []
     for _ in range(15):
@@ -69,20 +80,20 @@ def test_it_is_quick_once_it_has_been_asked(agents: Stage, agent: str) -> None:
     assert min(times) < _WARM_S, "the best of many: others share this machine"
 
 
-def _missing(stage: Stage, fake: Fake) -> dict[str, str]:
+def _missing(run_env: RunEnv, fake: Fake) -> dict[str, str]:
     return {"INSPAN_CODEX_BIN": "/no/such/program"}
 
 
-def _too_old(stage: Stage, fake: Fake) -> dict[str, str]:
+def _too_old(run_env: RunEnv, fake: Fake) -> dict[str, str]:
     return {"INSPAN_CODEX_BIN": fake("old", "print('codex-cli 0.1.0')\n")}
 
 
-def _no_agent(stage: Stage, fake: Fake) -> dict[str, str]:
+def _no_agent(run_env: RunEnv, fake: Fake) -> dict[str, str]:
     return {"INSPAN_CODEX_BIN": fake("other", "print('hello')\n")}
 
 
-def _no_program(stage: Stage, fake: Fake) -> dict[str, str]:
-    path = stage.root / "notes"
+def _no_program(run_env: RunEnv, fake: Fake) -> dict[str, str]:
+    path = run_env.root / "notes"
     path.write_text("no program\n")
     return {"INSPAN_CODEX_BIN": str(path)}
 
@@ -97,15 +108,15 @@ def _no_program(stage: Stage, fake: Fake) -> dict[str, str]:
     ],
 )
 def test_a_program_that_cannot_do_the_work_is_refused_with_the_next_step(
-    stage: Stage, fake: Fake, monkeypatch: pytest.MonkeyPatch, make: Make, kind: type[InspanError], code: str
+    run_env: RunEnv, fake: Fake, monkeypatch: pytest.MonkeyPatch, make: Make, kind: type[InspanError], code: str
 ) -> None:
-    for name, value in make(stage, fake).items():
+    for name, value in make(run_env, fake).items():
         monkeypatch.setenv(name, value)
     with pytest.raises(kind) as caught:
-        inspan.validate_environment(stage.task)
+        inspan.validate_environment(run_env.task)
     assert (caught.value.code, caught.value.retry_helps) == (code, False)
     assert "INSPAN_CODEX_BIN" in str(caught.value) or "inspan agents install codex" in caught.value.next_step
-    assert stage.left() == []
+    assert run_env.list_leftovers() == []
 
 
 @pytest.mark.parametrize(
@@ -115,26 +126,26 @@ def test_a_program_that_cannot_do_the_work_is_refused_with_the_next_step(
         pytest.param({"login": True}, CredentialsMissing, id="no login"),
         pytest.param({"key_from": "env:NOBODY_SET_THIS"}, KeyUnusable, id="no key in a variable"),
         pytest.param({"key_from": "cmd:exit 3"}, KeyUnusable, id="a key command that fails"),
-        pytest.param({"key_from": "nowhere:x"}, BadInput, id="no such place for a key"),
+        pytest.param({"key_from": "nowhere:x"}, BadInput, id="unknown key source"),
         pytest.param({"allowed_tools": ("Read",)}, Unsupported, id="what the agent cannot do"),
         pytest.param({"resume": "nobody", "profile": "clean"}, SessionNotFound, id="no such session"),
         pytest.param({"cwd": "/no/such/folder"}, BadInput, id="no such folder"),
-        pytest.param({"sandbox": "cardboard"}, BadInput, id="no such sandbox"),
+        pytest.param({"sandbox": "cardboard"}, BadInput, id="unknown sandbox"),
         pytest.param({"model_from": "script:/no/such/file"}, InspanError, id="no such scenario"),
     ],
 )
 def test_what_else_would_stop_a_run_is_refused_with_the_next_step(
-    stage: Stage, play: Play, change: dict[str, Any], kind: type[InspanError]
+    run_env: RunEnv, use_fake_agent: Play, change: dict[str, Any], kind: type[InspanError]
 ) -> None:
-    play("begin(); finish()")
-    task: Task = msgspec.structs.replace(stage.task, **change)
+    use_fake_agent("begin(); finish()")
+    task: Task = msgspec.structs.replace(run_env.task, **change)
     with pytest.raises(kind) as caught:
         inspan.validate_environment(task)
     assert caught.value.message and caught.value.next_step
-    assert stage.left() == []
+    assert run_env.list_leftovers() == []
 
 
-def test_what_root_may_not_do_is_refused_with_the_next_step(agents: Stage) -> None:
+def test_what_root_may_not_do_is_refused_with_the_next_step(agents: RunEnv) -> None:
     task = msgspec.structs.replace(
         agents.task, agent="claude", sandbox="none", model_from=agents.scenario('[[call]]\nsay = "x"\n')
     )
@@ -149,7 +160,7 @@ def test_what_root_may_not_do_is_refused_with_the_next_step(agents: Stage) -> No
     )
 
 
-def test_missing_helpers_are_told(agents: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_helpers_are_told(agents: RunEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     empty = Path(agents.root / "empty")
     empty.mkdir()
     monkeypatch.setenv("PATH", str(empty))

@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 import inspan
-from inspan import Limits, Result
-from inspan.api.failures import failure_class
+from inspan import AgentResult, Limits
 from inspan.errors import (
     AgentEnvironmentError,
     AgentFailed,
@@ -23,9 +22,10 @@ from inspan.errors import (
     RunTimedOut,
     ToolPermissionError,
 )
-from inspan.protocol.outcome import Reason, outcome_of
+from inspan.protocol.outcome import Reason
+from inspan.protocol.reasons import REASONS
 
-from .stage import Stage, until_apart
+from .run_env import RunEnv, wait_until_async
 
 # Every reason but `done`: a new one needs a row here.
 CLASSES: dict[Reason, type[AgentFailed]] = {
@@ -52,6 +52,7 @@ CLASSES: dict[Reason, type[AgentFailed]] = {
     "max_turns": AgentFailed,
     "budget": AgentFailed,
     "guard": AgentFailed,
+    "unanswered": ToolPermissionError,
     "script": AgentFailed,
     "store": AgentFailed,
     "harness": AgentFailed,
@@ -72,16 +73,16 @@ def test_the_table_has_every_reason() -> None:
 
 @pytest.mark.parametrize("reason", CLASSES)
 def test_a_run_that_did_not_complete_raises_its_class_when_checked_and_not_before(reason: Reason) -> None:
-    result = Result(
+    result = AgentResult(
         run_id="r-1",
         agent="anyone",
-        outcome=outcome_of(reason),
+        outcome=REASONS[reason].outcome,
         reason=reason,
         error="It broke.",
         next_step="Mend it.",
         exit_code=3,
     )
-    assert failure_class(reason) is CLASSES[reason]
+    assert REASONS[reason].error is CLASSES[reason]
     (held,) = result.errors
     with pytest.raises(AgentFailed) as caught:
         result.check()
@@ -93,7 +94,7 @@ def test_a_run_that_did_not_complete_raises_its_class_when_checked_and_not_befor
             "It broke.",
             "Mend it.",
             "run r-1 by anyone",
-            f"{outcome_of(reason)} ({reason}), exit code 3",
+            f"{REASONS[reason].outcome} ({reason}), exit code 3",
         )
     assert str(held) == "It broke. Mend it."
 
@@ -110,7 +111,7 @@ def test_a_run_that_did_not_complete_raises_its_class_when_checked_and_not_befor
     ],
 )
 def test_what_a_real_agent_makes_of_a_failing_model_has_its_class(
-    agents: Stage, agent: str, call: str, reason: Reason
+    agents: RunEnv, agent: str, call: str, reason: Reason
 ) -> None:
     result = _run(agents, agent, f"[[call]]\n{call.replace('TOO_LONG', TOO_LONG[agent])}\nrepeat = 'always'\n")
     assert (result.ok, result.reason) == (False, reason)
@@ -121,7 +122,7 @@ def test_what_a_real_agent_makes_of_a_failing_model_has_its_class(
 
 
 @both
-def test_a_real_agents_rate_limit_tells_its_reset(agents: Stage, agent: str) -> None:
+def test_a_real_agents_rate_limit_tells_its_reset(agents: RunEnv, agent: str) -> None:
     headers = f'headers = {{anthropic-ratelimit-unified-reset = "{RESETS_AT}"}}'
     result = _run(agents, agent, f"[[call]]\nfail = {{status = 429, {headers}}}\nrepeat = 'always'\n")
     assert (result.outcome, result.reason) == ("limited", "rate_limit")
@@ -134,20 +135,20 @@ def test_a_real_agents_rate_limit_tells_its_reset(agents: Stage, agent: str) -> 
 
 @both
 def test_a_missing_program_is_raised_before_anything_is_claimed(
-    agents: Stage, agent: str, monkeypatch: pytest.MonkeyPatch
+    agents: RunEnv, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"INSPAN_{agent.upper()}_BIN", "/no/such/program")
     with pytest.raises(AgentMissing) as caught:
         _run(agents, agent, "[[call]]\nsay = 'never'\n")
     assert (caught.value.code, caught.value.retry_helps) == ("agent_missing", False)
     assert "/no/such/program" in caught.value.message and caught.value.next_step
-    assert agents.left() == []
+    assert agents.list_leftovers() == []
 
 
 @both
-def test_a_real_agents_denied_call_is_a_tool_permission_error_with_the_call(agents: Stage, agent: str) -> None:
+def test_a_real_agents_denied_call_is_a_tool_permission_error_with_the_call(agents: RunEnv, agent: str) -> None:
     write = '[[call]]\nwrite = {path = "new.txt", content = "new\\n"}\n[[call]]\nsay = "I could not."\n'
-    asked = inspan.runner(agent, profile="clean", cwd=agents.work, model_from=agents.scenario(write))
+    asked = inspan.create_agent_runner(agent, profile="clean", cwd=agents.work, model_from=agents.scenario(write))
     if agent == "claude":
         use = '[[call]]\nuse = {tool = "Bash", input = {command = "touch new.txt"}}\n[[call]]\nsay = "I could not."\n'
         result = asyncio.run(
@@ -165,7 +166,7 @@ def test_a_real_agents_denied_call_is_a_tool_permission_error_with_the_call(agen
 
 
 @both
-def test_a_real_agent_that_takes_too_long_has_timed_out(agents: Stage, agent: str) -> None:
+def test_a_real_agent_that_takes_too_long_has_timed_out(agents: RunEnv, agent: str) -> None:
     result = _run(agents, agent, "[[call]]\nstall = 'before-headers'\nrepeat = 'always'\n", limits=Limits(timeout_s=2))
     assert (result.outcome, result.reason) == ("timed_out", "run_timeout")
     (error,) = result.errors
@@ -174,13 +175,13 @@ def test_a_real_agent_that_takes_too_long_has_timed_out(agents: Stage, agent: st
 
 
 @both
-def test_a_real_agent_that_is_stopped_was_cancelled(agents: Stage, agent: str) -> None:
+def test_a_real_agent_that_is_stopped_was_cancelled(agents: RunEnv, agent: str) -> None:
     scenario = "[[call]]\nrun = 'touch started; sleep 600'\n[[call]]\nsay = 'never'\nrepeat = 'always'\n"
     task = msgspec.structs.replace(agents.task, agent=agent, profile="clean", model_from=agents.scenario(scenario))
 
-    async def scene() -> Result:
+    async def scene() -> AgentResult:
         run = await inspan.start(task)
-        await until_apart((agents.work / "started").exists, "tool")
+        await wait_until_async((agents.work / "started").exists, "tool")
         assert await run.stop(now=True)
         return await run.wait()
 
@@ -190,15 +191,15 @@ def test_a_real_agent_that_is_stopped_was_cancelled(agents: Stage, agent: str) -
 
 
 @both
-def test_a_real_agent_whose_folder_vanishes_comes_to_an_honest_end(agents: Stage, agent: str) -> None:
+def test_a_real_agent_whose_folder_vanishes_comes_to_an_honest_end(agents: RunEnv, agent: str) -> None:
     scenario = "[[call]]\nrun = 'touch started; sleep 0.3; ls'\n[[call]]\nrun = 'ls'\n[[call]]\nsay = 'Gone.'\n"
     task = msgspec.structs.replace(
         agents.task, agent=agent, profile="clean", model_from=agents.scenario(scenario), limits=Limits(timeout_s=60)
     )
 
-    async def scene() -> Result:
+    async def scene() -> AgentResult:
         call = asyncio.create_task(inspan.run(task))
-        await until_apart((agents.work / "started").exists, "tool")
+        await wait_until_async((agents.work / "started").exists, "tool")
         (agents.work / "started").unlink()
         Path(agents.work).rmdir()
         return await call
@@ -207,9 +208,9 @@ def test_a_real_agent_whose_folder_vanishes_comes_to_an_honest_end(agents: Stage
     assert result.reason not in ("harness", "store", "unknown"), result
     assert result.ok or (result.error and result.next_step)
     assert "Traceback" not in result.error
-    assert agents.ended()
+    assert agents.has_ended()
 
 
-def _run(stage: Stage, agent: str, scenario: str, *, limits: Limits | None = None) -> Result:
-    runner = inspan.runner(agent, profile="clean", cwd=stage.work, model_from=stage.scenario(scenario))
+def _run(run_env: RunEnv, agent: str, scenario: str, *, limits: Limits | None = None) -> AgentResult:
+    runner = inspan.create_agent_runner(agent, profile="clean", cwd=run_env.work, model_from=run_env.scenario(scenario))
     return asyncio.run(runner.exec("do it", limits=limits or Limits(timeout_s=120)))

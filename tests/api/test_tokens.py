@@ -13,26 +13,26 @@ from typing import Any
 import pytest
 
 import inspan
-from inspan import Result, Usage
+from inspan import AgentResult, Usage
 from inspan.errors import StateUnusable
 from tests.agents.styles import PER_CALL
 
 from .conftest import Play
-from .stage import Stage
+from .run_env import RunEnv
 
 _MANY = """
 import sys
-from inspan import Result, Usage
+from inspan import AgentResult, Usage
 for number in range(20):
     name = f"{sys.argv[1]}-{number}"
-    Result(run_id=name, agent="a", outcome="completed", reason="done", tokens=Usage(input=1), model_calls=1,
+    AgentResult(run_id=name, agent="a", outcome="completed", reason="done", tokens_used=Usage(input=1), model_calls=1,
            folder=f"{sys.argv[2]}/runs/{name}", attempts=(name,)).record_tokens()
 """
 
 
 def test_a_run_is_recorded_with_everything_that_is_known(tmp_path: Path) -> None:
-    first = _result(tmp_path, "r-1", tokens=Usage(input=3, cache_read=2), cost_cents=1.5, attempts=("r-0", "r-1"))
-    second = _result(tmp_path, "r-2", tokens=Usage(output=4, reasoning=1))
+    first = _result(tmp_path, "r-1", tokens_used=Usage(input=3, cache_read=2), cost_cents=1.5, attempts=("r-0", "r-1"))
+    second = _result(tmp_path, "r-2", tokens_used=Usage(output=4, reasoning=1))
     path = first.record_tokens()
     assert second.record_tokens() == path == str(tmp_path / "tokens-used.json")
     assert _read(tmp_path) == {
@@ -109,9 +109,9 @@ def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("agent", ["claude", "codex"])
-def test_a_runner_records_its_runs_where_it_is_asked_to(agents: Stage, agent: str) -> None:
+def test_a_runner_records_its_runs_where_it_is_asked_to(agents: RunEnv, agent: str) -> None:
     scenario = '[[call]]\nwhen = "break-now-please"\nfail = {status = 401}\n[[call]]\nsay = "ok"\nrepeat = "always"\n'
-    runner = inspan.runner(
+    runner = inspan.create_agent_runner(
         agent,
         profile="clean",
         cwd=agents.work,
@@ -121,7 +121,7 @@ def test_a_runner_records_its_runs_where_it_is_asked_to(agents: Stage, agent: st
         record_tokens=True,
     )
 
-    async def scene() -> tuple[Result, Result]:
+    async def scene() -> tuple[AgentResult, AgentResult]:
         return await runner.exec("x"), await runner.complete("break-now-please")
 
     good, bad = asyncio.run(scene())
@@ -134,28 +134,28 @@ def test_a_runner_records_its_runs_where_it_is_asked_to(agents: Stage, agent: st
     assert told["total"]["cost_not_reported"] == (0 if agent == "claude" else 2)
 
 
-def test_every_attempt_at_an_answer_is_recorded_once(stage: Stage, play: Play) -> None:
-    play("begin(); say('seven'); finish()")
-    runner = inspan.runner("codex", cwd=stage.work, record_tokens=True, task="t")
+def test_every_attempt_at_an_answer_is_recorded_once(run_env: RunEnv, use_fake_agent: Play) -> None:
+    use_fake_agent("begin(); say('seven'); finish()")
+    runner = inspan.create_agent_runner("codex", cwd=run_env.work, record_tokens=True, task="t")
     result = asyncio.run(runner.complete("x", output_schema={"type": "integer"}))
-    (folder,) = stage.state.glob("projects/*/t")
+    (folder,) = run_env.state.glob("projects/*/t")
     assert [run["run_id"] for run in _read(folder)["runs"]] == list(result.attempts)
     before = _read(folder)["total"]
-    assert before["tokens"]["output"] == result.tokens.output > 0
+    assert before["tokens"]["output"] == result.tokens_used.output > 0
     result.record_tokens()
     assert [run["run_id"] for run in _read(folder)["runs"]] == [result.run_id]
     assert _read(folder)["total"] == {**before, "cost_not_reported": 1}
 
 
-def test_nothing_is_recorded_where_nobody_asks(stage: Stage, play: Play) -> None:
-    play("begin(); finish()")
-    asyncio.run(inspan.runner("codex", cwd=stage.work).exec("x"))
-    assert list(stage.state.rglob("tokens-used.json*")) == []
+def test_nothing_is_recorded_where_nobody_asks(run_env: RunEnv, use_fake_agent: Play) -> None:
+    use_fake_agent("begin(); finish()")
+    asyncio.run(inspan.create_agent_runner("codex", cwd=run_env.work).exec("x"))
+    assert list(run_env.state.rglob("tokens-used.json*")) == []
 
 
-def _result(folder: Path, run_id: str, **fields: Any) -> Result:
+def _result(folder: Path, run_id: str, **fields: Any) -> AgentResult:
     given: dict[str, Any] = {"model_calls": 2, "attempts": (run_id,), **fields}
-    return Result(
+    return AgentResult(
         run_id=run_id,
         agent="anyone",
         outcome="completed",

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import House
+from tests.cli_env import CliEnv
 
-from .scenes import FAILS, SAYS_HELLO
+from .scenarios import FAILS, SAYS_HELLO
 
-_NEEDED = ("inspan", "ahocorasick_rs", "click", "msgspec")
+_NEEDED = ("inspan", "ahocorasick_rs", "click", "httptools", "msgspec")
 
 
-class BareHouse(House):
+class BareCliEnv(CliEnv):
     """A machine with inspan and what it depends on, and with no agent: not on PATH, not in the Python environment."""
 
     def argv(self, *arguments: str) -> list[str]:
@@ -23,17 +23,17 @@ class BareHouse(House):
 
 
 @pytest.fixture(scope="module")
-def untouched(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, str]) -> Iterator[House]:
+def readonly_env(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, str]) -> Iterator[CliEnv]:
     """A house in which nothing ever starts; its tests leave it as they found it."""
-    made = House(tmp_path_factory.mktemp("untouched"), binaries=binaries)
+    made = CliEnv(tmp_path_factory.mktemp("untouched"), binaries=binaries)
     yield made
     made.close()
 
 
 @pytest.fixture(scope="module")
-def old_runs(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, str]) -> Iterator[House]:
+def old_runs(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, str]) -> Iterator[CliEnv]:
     """A house with two ended runs, a completed one and after it a failed one; its tests only read."""
-    made = House(tmp_path_factory.mktemp("old"), binaries=binaries)
+    made = CliEnv(tmp_path_factory.mktemp("old"), binaries=binaries)
     for scenario in (SAYS_HELLO, FAILS):
         made.inspan("wait", made.detach("scripted", scenario))
     yield made
@@ -41,7 +41,7 @@ def old_runs(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, str])
 
 
 @pytest.fixture
-def bare_house(tmp_path: Path) -> Iterator[BareHouse]:
+def bare_cli_env(tmp_path: Path) -> Iterator[BareCliEnv]:
     """A newcomer's machine without any agent."""
     packages = tmp_path / "packages"
     packages.mkdir()
@@ -52,7 +52,7 @@ def bare_house(tmp_path: Path) -> Iterator[BareHouse]:
         package = origin.parent if origin.name == "__init__.py" else origin
         (packages / package.name).symlink_to(package)
     (tmp_path / "house").mkdir()
-    made = BareHouse(tmp_path / "house")
+    made = BareCliEnv(tmp_path / "house")
     made.env["PYTHONPATH"] = str(packages)
     yield made
     made.close()

@@ -11,7 +11,8 @@ DRIVER = '''
 import msgspec
 from inspan.drivers.scripted import DRIVER as _base
 
-DRIVER = msgspec.structs.replace(_base, name={name!r}, title="A stranger", built_in=False, hosted=True)
+_program = msgspec.structs.replace(_base.program, hosted=True)
+DRIVER = msgspec.structs.replace(_base, name={name!r}, title="A stranger", built_in=False, program=_program)
 '''
 
 

@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
-from tests.house import House
+from tests.cli_env import CliEnv
 
 # SQLite makes these for whoever reads.
 _READERS_TRACES = ("index.db-wal", "index.db-shm")
@@ -22,15 +22,15 @@ class Refusal:
     next: str
 
 
-def refusal_of(house: House, *arguments: str, env: dict[str, str] | None = None, stdin: str = "") -> Refusal:
+def expect_refusal(cli_env: CliEnv, *arguments: str, env: dict[str, str] | None = None, stdin: str = "") -> Refusal:
     """Runs a command that must be refused, as JSON; nothing may be on stdout and nothing may have been left behind."""
-    before = _left(house)
-    done = house.inspan(*arguments, "--json", env=env, stdin=stdin)
-    assert _left(house) == before
-    return told(done)
+    before = _list_files(cli_env)
+    done = cli_env.inspan(*arguments, "--json", env=env, stdin=stdin)
+    assert _list_files(cli_env) == before
+    return parse_refusal(done)
 
 
-def told(done: subprocess.CompletedProcess[str]) -> Refusal:
+def parse_refusal(done: subprocess.CompletedProcess[str]) -> Refusal:
     """The refusal in a command's JSON output: one line on stderr, nothing on stdout."""
     assert done.returncode != 0
     assert done.stdout == ""
@@ -44,11 +44,11 @@ def told(done: subprocess.CompletedProcess[str]) -> Refusal:
     return Refusal(exit_code=done.returncode, **error)
 
 
-def _left(house: House) -> dict[str, int]:
+def _list_files(cli_env: CliEnv) -> dict[str, int]:
     """Everything in the house but the cache, and when each file was changed."""
     found: dict[str, int] = {}
     for name in ("home", "state", "data", "work"):
-        for folder, _, files in os.walk(house.root / name):
+        for folder, _, files in os.walk(cli_env.root / name):
             found[folder] = 0
             paths = [os.path.join(folder, file) for file in files if not file.startswith(_READERS_TRACES)]
             found |= {path: os.lstat(path).st_mtime_ns for path in paths}

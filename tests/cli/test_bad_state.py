@@ -3,68 +3,78 @@
 import json
 import os
 import re
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from inspan.protocol.wire import body_of, record_line
-from inspan.stores.folder import open_folder, take_lock
-from tests.house import House, processes_of, until
+from inspan.protocol.wire import encode_record, unpack_record
+from inspan.stores.run_folder import lock_run, open_folder
+from tests.cli_env import CliEnv, processes_of, wait_until
 
-from .refusal import refusal_of, told
-from .scenes import SAYS_HELLO, ended_run, last_event, let_go, waiting_run
+from .refusal import expect_refusal, parse_refusal
+from .scenarios import SAYS_HELLO, last_event, release_tool, run_to_end, start_waiting_run
 
 READERS = ("show", "logs", "events", "wait @last")
 
 
-def run_it(house: House) -> tuple[str, ...]:
-    return ("run", "do it", "-a", "scripted", "--profile", "clean", "--model-from", house.scenario(SAYS_HELLO))
+def run_it(cli_env: CliEnv) -> tuple[str, ...]:
+    return ("run", "do it", "-a", "scripted", "--profile", "clean", "--model-from", cli_env.scenario(SAYS_HELLO))
 
 
 @pytest.mark.parametrize("command", ["run", "ps", "ps -a", "show", "show 2026", "stop x", "reindex"])
-def test_a_state_folder_that_is_a_file_is_named(house: House, command: str) -> None:
-    house.state.write_text("mine")
-    arguments = run_it(house) if command == "run" else command.split()
-    refusal = refusal_of(house, *arguments)
+def test_a_state_folder_that_is_a_file_is_named(cli_env: CliEnv, command: str) -> None:
+    cli_env.state.write_text("mine")
+    arguments = run_it(cli_env) if command == "run" else command.split()
+    refusal = expect_refusal(cli_env, *arguments)
     assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
-    assert str(house.state) in refusal.message
+    assert str(cli_env.state) in refusal.message
     assert "XDG_STATE_HOME" in refusal.next
-    assert house.state.read_text() == "mine"
+    assert cli_env.state.read_text() == "mine"
+
+
+def test_a_run_is_refused_where_the_folder_of_sockets_is_not_the_users(cli_env: CliEnv) -> None:
+    Path(cli_env.sockets, "inspan").symlink_to("/")
+    refusal = expect_refusal(cli_env, *run_it(cli_env))
+    assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
+    assert f"{cli_env.sockets}/inspan is not a folder of yours" in refusal.message
+    assert "XDG_RUNTIME_DIR" in refusal.next
+    assert not cli_env.state.exists()
 
 
 @pytest.mark.parametrize("mode", [0o500, 0o000], ids=["unwritable", "unreadable"])
-def test_a_run_is_refused_where_the_state_folder_cannot_be_used(user_house: House, mode: int) -> None:
-    user_house.state.mkdir(mode=mode)
+def test_a_run_is_refused_where_the_state_folder_cannot_be_used(user_cli_env: CliEnv, mode: int) -> None:
+    user_cli_env.state.mkdir(mode=mode)
     try:
-        refusal = told(user_house.inspan(*run_it(user_house), "--json"))
+        refusal = parse_refusal(user_cli_env.inspan(*run_it(user_cli_env), "--json"))
     finally:
-        user_house.state.chmod(0o700)
+        user_cli_env.state.chmod(0o700)
     assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
-    assert str(user_house.state) in refusal.message
+    assert str(user_cli_env.state) in refusal.message
     assert "Permission denied" in refusal.message
     assert "XDG_STATE_HOME" in refusal.next
-    assert os.listdir(user_house.state) == []
+    assert os.listdir(user_cli_env.state) == []
 
 
 @pytest.mark.parametrize("command", ["ps", "show", "show 2026", "reindex"])
-def test_reading_is_refused_where_the_state_folder_cannot_be_read(user_house: House, command: str) -> None:
-    user_house.state.mkdir(mode=0o000)
+def test_reading_is_refused_where_the_state_folder_cannot_be_read(user_cli_env: CliEnv, command: str) -> None:
+    user_cli_env.state.mkdir(mode=0o000)
     try:
-        refusal = told(user_house.inspan(*command.split(), "--json"))
+        refusal = parse_refusal(user_cli_env.inspan(*command.split(), "--json"))
     finally:
-        user_house.state.chmod(0o700)
+        user_cli_env.state.chmod(0o700)
     assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
-    assert str(user_house.state) in refusal.message
+    assert str(user_cli_env.state) in refusal.message
 
 
-def test_a_run_that_cannot_be_listed_as_active_is_withdrawn(user_house: House) -> None:
-    ended_run(user_house)
-    active = user_house.state / "active"
+def test_a_run_that_cannot_be_listed_as_active_is_withdrawn(user_cli_env: CliEnv) -> None:
+    run_to_end(user_cli_env)
+    active = user_cli_env.state / "active"
     active.chmod(0o500)
     try:
-        refusal = refusal_of(user_house, *run_it(user_house))
+        refusal = expect_refusal(user_cli_env, *run_it(user_cli_env))
     finally:
         active.chmod(0o700)
     assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
@@ -72,50 +82,50 @@ def test_a_run_that_cannot_be_listed_as_active_is_withdrawn(user_house: House) -
 
 
 @pytest.fixture
-def no_index(house: House) -> House:
+def no_index(cli_env: CliEnv) -> CliEnv:
     """A house whose index is no database. It is only a convenience: what runs must go on without it."""
-    house.state.mkdir(mode=0o700)
-    (house.state / "index.db").write_bytes(b"no database at all, " * 300)
-    return house
+    cli_env.state.mkdir(mode=0o700)
+    (cli_env.state / "index.db").write_bytes(b"no database at all, " * 300)
+    return cli_env
 
 
 @pytest.mark.parametrize("command", ["ps -a", "show 2026", "show @last"])
-def test_a_corrupt_index_is_named_with_the_way_to_rebuild_it(no_index: House, command: str) -> None:
-    refusal = refusal_of(no_index, *command.split())
+def test_a_corrupt_index_is_named_with_the_way_to_rebuild_it(no_index: CliEnv, command: str) -> None:
+    refusal = expect_refusal(no_index, *command.split())
     assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
     assert str(no_index.state / "index.db") in refusal.message
     assert "inspan reindex" in refusal.next
 
 
-def test_a_corrupt_index_does_not_keep_a_run_from_its_work(no_index: House) -> None:
+def test_a_corrupt_index_does_not_keep_a_run_from_its_work(no_index: CliEnv) -> None:
     done = no_index.inspan(*run_it(no_index))
     assert (done.returncode, done.stdout) == (0, "hello\n")
-    assert no_index.inspan("reindex").stdout == "1 runs indexed\n"
+    assert no_index.inspan("reindex").stdout == "1 run indexed\n"
     assert no_index.inspan("ps", "-aq").stdout == f"{no_index.folder().name}\n"
 
 
-def test_a_corrupt_index_does_not_hide_a_living_run(no_index: House) -> None:
-    run_id = waiting_run(no_index)
+def test_a_corrupt_index_does_not_hide_a_living_run(no_index: CliEnv) -> None:
+    run_id = start_waiting_run(no_index)
     assert no_index.inspan("ps", "-q").stdout == f"{run_id}\n"
     assert no_index.inspan("stop", run_id).stdout == f"{run_id} cancelled\n"
     assert last_event(no_index, run_id)["reason"] == "stopped"
 
 
-def newer(log: Path) -> None:
+def make_newer(log: Path) -> None:
     """Makes the log one of a schema that does not exist yet, with a good checksum."""
     first, *rest = log.read_bytes().splitlines(keepends=True)
-    number, at, body = body_of(first.rstrip(b"\n"))
-    log.write_bytes(record_line(number, at, body.replace(b'"schema":1', b'"schema":999')) + b"".join(rest))
+    number, at, body = unpack_record(first.rstrip(b"\n"))
+    log.write_bytes(encode_record(number, at, body.replace(b'"schema":1', b'"schema":999')) + b"".join(rest))
 
 
-def damaged(log: Path) -> None:
+def damage_log(log: Path) -> None:
     """Changes one letter in the middle."""
     lines = log.read_bytes().splitlines(keepends=True)
     lines[2] = lines[2].replace(b"turn_started", b"turn_stirred")
     log.write_bytes(b"".join(lines))
 
 
-def shortened(log: Path) -> None:
+def drop_record(log: Path) -> None:
     """Takes a whole record out of the middle."""
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:2] + lines[3:]))
@@ -124,9 +134,9 @@ def shortened(log: Path) -> None:
 each_harm = pytest.mark.parametrize(
     ("harm", "code", "says"),
     [
-        (newer, "log_too_new", "schema 999"),
-        (damaged, "log_broken", "after record 2"),
-        (shortened, "log_broken", "after record 2"),
+        (make_newer, "log_too_new", "schema 999"),
+        (damage_log, "log_broken", "after record 2"),
+        (drop_record, "log_broken", "after record 2"),
     ],
     ids=["newer", "damaged", "shortened"],
 )
@@ -134,121 +144,121 @@ each_harm = pytest.mark.parametrize(
 
 @each_harm
 def test_a_log_that_cannot_be_read_is_named_and_left_as_it_is(
-    house: House, harm: Callable[[Path], None], code: str, says: str
+    cli_env: CliEnv, harm: Callable[[Path], None], code: str, says: str
 ) -> None:
-    run_id = ended_run(house)
-    log = house.folder(run_id) / "events.jsonl"
+    run_id = run_to_end(cli_env)
+    log = cli_env.folder(run_id) / "events.jsonl"
     harm(log)
     for command in READERS:
-        refusal = refusal_of(house, *command.split())
+        refusal = expect_refusal(cli_env, *command.split())
         assert (refusal.exit_code, refusal.code) == (1, code)
         assert str(log) in refusal.message
         assert says in refusal.message
 
 
 @pytest.mark.parametrize("command", ["logs", "events"])
-def test_following_a_damaged_log_shows_what_is_good_and_then_says_so(house: House, command: str) -> None:
-    run_id = ended_run(house)
-    whole = house.inspan(command, "--json").stdout.splitlines()
-    damaged(house.folder(run_id) / "events.jsonl")
-    done = house.inspan(command, "-f", "--json")
+def test_following_a_damaged_log_shows_what_is_good_and_then_says_so(cli_env: CliEnv, command: str) -> None:
+    run_id = run_to_end(cli_env)
+    whole = cli_env.inspan(command, "--json").stdout.splitlines()
+    damage_log(cli_env.folder(run_id) / "events.jsonl")
+    done = cli_env.inspan(command, "-f", "--json")
     assert (done.returncode, done.stdout.splitlines()) == (1, whole[:2])
     assert json.loads(done.stderr)["error"]["code"] == "log_broken"
 
 
 @each_harm
 def test_a_log_that_cannot_be_read_does_not_hide_the_other_runs(
-    house: House, harm: Callable[[Path], None], code: str, says: str
+    cli_env: CliEnv, harm: Callable[[Path], None], code: str, says: str
 ) -> None:
-    bad, good = ended_run(house), ended_run(house)
-    harm(house.folder(bad) / "events.jsonl")
-    assert house.inspan("ps", "-aq").stdout == f"{good}\n{bad}\n"
-    done = house.inspan("reindex")
-    assert (done.returncode, done.stdout) == (1, "1 runs indexed\n")
+    bad, good = run_to_end(cli_env), run_to_end(cli_env)
+    harm(cli_env.folder(bad) / "events.jsonl")
+    assert cli_env.inspan("ps", "-aq").stdout == f"{good}\n{bad}\n"
+    done = cli_env.inspan("reindex")
+    assert (done.returncode, done.stdout) == (1, "1 run indexed\n")
     assert done.stderr.startswith(f"{bad}: ")
     assert says in done.stderr
-    assert house.inspan("ps", "-aq").stdout == f"{good}\n"
+    assert cli_env.inspan("ps", "-aq").stdout == f"{good}\n"
 
 
 @each_harm
 def test_a_log_that_cannot_be_read_can_be_deleted(
-    house: House, harm: Callable[[Path], None], code: str, says: str
+    cli_env: CliEnv, harm: Callable[[Path], None], code: str, says: str
 ) -> None:
-    run_id = ended_run(house)
-    harm(house.folder(run_id) / "events.jsonl")
-    done = house.inspan("rm", run_id)
+    run_id = run_to_end(cli_env)
+    harm(cli_env.folder(run_id) / "events.jsonl")
+    done = cli_env.inspan("rm", run_id)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{run_id}\n", "")
-    assert house.inspan("ps", "-aq").stdout == ""
+    assert cli_env.inspan("ps", "-aq").stdout == ""
 
 
-def test_a_damaged_run_whose_supervisor_died_is_listed_among_the_living_ones(house: House) -> None:
-    lost = waiting_run(house)
-    os.kill(house.supervisor(lost), signal.SIGKILL)
-    until(lambda: not processes_of(lost), "end")
-    damaged(house.folder(lost) / "events.jsonl")
-    living = waiting_run(house)
-    runs = json.loads(house.inspan("ps", "--json").stdout)["runs"]
+def test_a_damaged_run_whose_supervisor_died_is_listed_among_the_living_ones(cli_env: CliEnv) -> None:
+    lost = start_waiting_run(cli_env)
+    os.kill(cli_env.supervisor(lost), signal.SIGKILL)
+    wait_until(lambda: not processes_of(lost), "end")
+    damage_log(cli_env.folder(lost) / "events.jsonl")
+    living = start_waiting_run(cli_env)
+    runs = json.loads(cli_env.inspan("ps", "--json").stdout)["runs"]
     assert [(run["run_id"], run["outcome"], run["reason"], run["alive"]) for run in runs] == [
         (living, "running", "", True),
         (lost, "unreadable", "log_broken", False),
     ]
-    assert house.inspan("rm", lost).returncode == 0
-    assert house.inspan("ps", "-q").stdout == f"{living}\n"
-    let_go(house)
+    assert cli_env.inspan("rm", lost).returncode == 0
+    assert cli_env.inspan("ps", "-q").stdout == f"{living}\n"
+    release_tool(cli_env)
 
 
-def test_a_log_whose_last_record_is_torn_is_read_up_to_it(house: House) -> None:
-    lost = waiting_run(house)
-    os.kill(house.supervisor(lost), signal.SIGKILL)
-    until(lambda: not processes_of(lost), "end")
-    with (house.folder(lost) / "events.jsonl").open("ab") as log:
+def test_a_log_whose_last_record_is_torn_is_read_up_to_it(cli_env: CliEnv) -> None:
+    lost = start_waiting_run(cli_env)
+    os.kill(cli_env.supervisor(lost), signal.SIGKILL)
+    wait_until(lambda: not processes_of(lost), "end")
+    with (cli_env.folder(lost) / "events.jsonl").open("ab") as log:
         log.write(b'{"n":5,"t":1.0')
-    assert house.inspan("wait", lost).stdout == f"{lost} lost supervisor_lost\n"
-    assert last_event(house, lost)["outcome"] == "lost"
+    assert cli_env.inspan("wait", lost).stdout == f"{lost} lost supervisor_lost\n"
+    assert last_event(cli_env, lost)["outcome"] == "lost"
 
 
-def test_a_run_without_its_description_is_named(house: House) -> None:
-    run_id = ended_run(house)
-    folder = house.folder(run_id)
+def test_a_run_without_its_description_is_named(cli_env: CliEnv) -> None:
+    run_id = run_to_end(cli_env)
+    folder = cli_env.folder(run_id)
     (folder / "run.json").unlink()
     for name in (run_id, "@last"):
-        refusal = refusal_of(house, "show", name)
+        refusal = expect_refusal(cli_env, "show", name)
         assert (refusal.exit_code, refusal.code) == (2, "run_not_found")
         assert str(folder) in refusal.message
         assert "inspan reindex" in refusal.next
-    assert house.inspan("reindex").stdout == "0 runs indexed\n"
-    assert house.inspan("ps", "-aq").stdout == ""
+    assert cli_env.inspan("reindex").stdout == "0 runs indexed\n"
+    assert cli_env.inspan("ps", "-aq").stdout == ""
 
 
-def test_a_run_whose_description_is_no_json_is_named(house: House) -> None:
-    run_id = ended_run(house)
-    described = house.folder(run_id) / "run.json"
+def test_a_run_whose_description_is_no_json_is_named(cli_env: CliEnv) -> None:
+    run_id = run_to_end(cli_env)
+    described = cli_env.folder(run_id) / "run.json"
     described.write_text("{")
-    refusal = refusal_of(house, "show")
+    refusal = expect_refusal(cli_env, "show")
     assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
     assert str(described) in refusal.message
     assert "inspan rm" in refusal.next
-    done = house.inspan("reindex", "--json")
+    done = cli_env.inspan("reindex", "--json")
     problems = json.loads(done.stdout)["problems"]
     assert (done.returncode, len(problems)) == (1, 1)
     assert str(described) in problems[0]
 
 
-def test_a_living_run_whose_description_is_no_json_hides_no_other(house: House) -> None:
-    bad, good = waiting_run(house), waiting_run(house)
-    (house.folder(bad) / "run.json").write_text("{")
-    done = house.inspan("ps")
+def test_a_living_run_whose_description_is_no_json_hides_no_other(cli_env: CliEnv) -> None:
+    bad, good = start_waiting_run(cli_env), start_waiting_run(cli_env)
+    (cli_env.folder(bad) / "run.json").write_text("{")
+    done = cli_env.inspan("ps")
     assert done.returncode == 0
     assert re.search(rf"^{bad} .* unreadable \(state_unusable\)", done.stdout, re.MULTILINE)
     assert re.search(rf"^{good} .* running ", done.stdout, re.MULTILINE)
-    let_go(house)
+    release_tool(cli_env)
 
 
-def test_nobody_but_its_owner_can_delete_or_end_a_run_that_is_being_written(house: House) -> None:
-    run_id = ended_run(house)
-    lock = take_lock(open_folder(str(house.folder(run_id))))
+def test_nobody_but_its_owner_can_delete_or_end_a_run_that_is_being_written(cli_env: CliEnv) -> None:
+    run_id = run_to_end(cli_env)
+    lock = lock_run(open_folder(str(cli_env.folder(run_id))))
     try:
-        refusal = refusal_of(house, "rm", run_id)
+        refusal = expect_refusal(cli_env, "rm", run_id)
     finally:
         os.close(lock)
     assert (refusal.exit_code, refusal.code) == (1, "run_busy")
@@ -256,12 +266,48 @@ def test_nobody_but_its_owner_can_delete_or_end_a_run_that_is_being_written(hous
     assert f"inspan stop {run_id}" in refusal.next
 
 
-def test_a_folder_that_is_no_run_is_left_alone(house: House) -> None:
-    run_id = ended_run(house)
-    stray = house.folder(run_id).parent / "stray"
+def test_a_folder_that_is_no_run_is_left_alone(cli_env: CliEnv) -> None:
+    run_id = run_to_end(cli_env)
+    stray = cli_env.folder(run_id).parent / "stray"
     stray.mkdir()
-    (house.state / "active" / "20990101-000000000-1").symlink_to("/nonexistent")
-    assert house.inspan("ps", "-aq").stdout == f"{run_id}\n"
-    assert house.inspan("show").returncode == 0
-    assert house.inspan("reindex").stdout == "1 runs indexed\n"
+    (cli_env.state / "active" / "20990101-000000000-1").symlink_to("/nonexistent")
+    assert cli_env.inspan("ps", "-aq").stdout == f"{run_id}\n"
+    assert cli_env.inspan("show").returncode == 0
+    assert cli_env.inspan("reindex").stdout == "1 run indexed\n"
     assert stray.is_dir()
+
+
+@pytest.mark.parametrize(("name", "content"), [("events.jsonl", "{"), ("run.json", "{")])
+def test_a_damaged_run_can_be_removed_after_the_list_was_made_anew(cli_env: CliEnv, name: str, content: str) -> None:
+    run_id = run_to_end(cli_env)
+    damaged = cli_env.folder(run_id) / name
+    damaged.write_text(content + damaged.read_text())
+    cli_env.inspan("reindex")
+    assert run_id in cli_env.inspan("rm", run_id).stdout
+    assert list(cli_env.state.glob("projects/*/*/runs/*")) == []
+
+
+@pytest.mark.parametrize("command", ["logs -f", "events -f", "wait"])
+def test_a_run_whose_folder_is_removed_while_it_is_followed_is_called_gone(cli_env: CliEnv, command: str) -> None:
+    run_id = start_waiting_run(cli_env)
+    follower = cli_env.start(*command.split(), run_id)
+    wait_until(lambda: _watches(follower.pid), "follower")
+    supervisor = cli_env.supervisor(run_id)
+    wait_until(lambda: _is_removed(cli_env.folder(run_id)), "removal")
+    os.kill(supervisor, signal.SIGKILL)
+    _, err = follower.communicate(timeout=60)
+    assert follower.returncode == 2
+    assert f"Run {run_id} is gone: its folder was removed." in err.decode()
+
+
+def _is_removed(folder: Path) -> bool:
+    """A live run may write a file while its folder is emptied, as under any `rm -r`: the caller asks again."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()
+
+
+def _watches(pid: int) -> bool:
+    try:
+        return any("inotify" in os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return False

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from inspan.engine.money.price_list import list_version
 from inspan.protocol.spending import Spending
 from inspan.protocol.usage import Usage
-from inspan.stores.folder import mark_active, open_folder, take_lock
+from inspan.spending.price_list import find_list_version
 from inspan.stores.ledger import Ledger
-from tests.house import House
+from inspan.stores.run_folder import lock_run, mark_active, open_folder
+from tests.cli_env import CliEnv
 
-from .refusal import refusal_of, told
-from .scenes import CALL_TOKENS, FAILS, SAYS_HELLO, ended_run, let_go, waiting_run
+from .refusal import expect_refusal, parse_refusal
+from .scenarios import CALL_TOKENS, FAILS, SAYS_HELLO, release_tool, run_to_end, start_waiting_run
 
 # One call of a scenario that does not say otherwise.
 CALL = {"input": 100, "output": 7, "cache_read": 20, "cache_write": 10, "reasoning": 3}
@@ -25,8 +25,8 @@ NONE: dict[str, Any] = dict.fromkeys(CALL)
 HEADS = ["RUNS", "CALLS", "INPUT", "OUTPUT", "CACHE-READ", "CACHE-WRITE", "REASONING", "COST"]
 
 
-def costs(house: House, *arguments: str) -> dict[str, Any]:
-    done = house.inspan("cost", *arguments, "--json")
+def costs(cli_env: CliEnv, *arguments: str) -> dict[str, Any]:
+    done = cli_env.inspan("cost", *arguments, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     value = json.loads(done.stdout)
     assert value.keys() == {"schema", "by", "since", "groups", "total", "prices"}
@@ -35,10 +35,12 @@ def costs(house: House, *arguments: str) -> dict[str, Any]:
 
 def part(runs: int = 0, calls: int = 0, tokens: dict[str, Any] = NONE, **more: Any) -> dict[str, Any]:
     missing = ("tokens_not_reported", "calls_without_tokens", "cost_not_reported", "calls_without_cost")
-    return {"runs": runs, "calls": calls, **tokens, "cost_usd": None, **dict.fromkeys(missing, 0), **more}
+    estimated = ("estimated_calls", "estimated_usd", "estimated_tokens")
+    zeros = dict.fromkeys((*missing, *estimated), 0)
+    return {"runs": runs, "calls": calls, **tokens, "cost_usd": None, **zeros, **more}
 
 
-def reported(name: str, runs: int, tokens: dict[str, Any], **more: Any) -> dict[str, Any]:
+def expected_sums(name: str, runs: int, tokens: dict[str, Any], **more: Any) -> dict[str, Any]:
     """Sums of scripted runs that no gateway counted, and of which none reported a cost."""
     whole = part(runs, 0, tokens, cost_not_reported=runs, **more)
     sources = {"gateway": part(), "agent": whole}
@@ -46,18 +48,18 @@ def reported(name: str, runs: int, tokens: dict[str, Any], **more: Any) -> dict[
     return {"name": name, **whole, "scripted_runs": runs, "scripted_usd": 0.0, "sources": sources, "roles": roles}
 
 
-def forget_calls(house: House) -> None:
+def forget_calls(cli_env: CliEnv) -> None:
     """Leaves of the ended runs what an inspan without a ledger would have: the index."""
-    for path in house.state.glob("ledger.db*"):
+    for path in cli_env.state.glob("ledger.db*"):
         path.unlink()
 
 
 @pytest.fixture(scope="module")
-def older_runs(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, str]) -> Iterator[House]:
+def older_runs(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, str]) -> Iterator[CliEnv]:
     """A house with two ended runs that the ledger does not know, a completed one and after it a failed one."""
-    made = House(tmp_path_factory.mktemp("older"), binaries=binaries)
+    made = CliEnv(tmp_path_factory.mktemp("older"), binaries=binaries)
     for scenario in (SAYS_HELLO, FAILS):
-        ended_run(made, scenario)
+        run_to_end(made, scenario)
     forget_calls(made)
     yield made
     made.close()
@@ -81,9 +83,9 @@ def call(number: int, **fields: Any) -> Spending:
     return Spending(call=number, **{**usual, **fields})
 
 
-def enter(house: House, *rows: Spending) -> None:
+def insert_rows(cli_env: CliEnv, *rows: Spending) -> None:
     """Puts rows into the ledger, as a run does."""
-    ledger = Ledger(str(house.state))
+    ledger = Ledger(str(cli_env.state))
     for row in rows:
         ledger.settle(row.run_id, row.call, row)
     ledger.close()
@@ -102,10 +104,10 @@ ROWS = (
 
 
 @pytest.fixture(scope="module")
-def counted(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, str]) -> Iterator[House]:
+def env_with_calls(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, str]) -> Iterator[CliEnv]:
     """A house with the calls of two runs in its ledger, both deleted since."""
-    made = House(tmp_path_factory.mktemp("counted"), binaries=binaries)
-    enter(made, *ROWS)
+    made = CliEnv(tmp_path_factory.mktemp("counted"), binaries=binaries)
+    insert_rows(made, *ROWS)
     yield made
     made.close()
 
@@ -114,16 +116,16 @@ def times(count: int) -> dict[str, int]:
     return {name: count * number for name, number in CALL.items()}
 
 
-def test_nothing_was_used_where_nothing_ran(untouched: House) -> None:
-    done = untouched.inspan("cost")
+def test_nothing_was_used_where_nothing_ran(readonly_env: CliEnv) -> None:
+    done = readonly_env.inspan("cost")
     assert (done.returncode, done.stderr, len(done.stdout.splitlines())) == (0, "", 1)
-    assert (costs(untouched)["groups"], costs(untouched)["prices"]) == ([], None)
-    assert costs(untouched)["total"] == reported("total", 0, NONE)
-    assert not untouched.state.exists()
+    assert (costs(readonly_env)["groups"], costs(readonly_env)["prices"]) == ([], None)
+    assert costs(readonly_env)["total"] == expected_sums("total", 0, NONE)
+    assert not readonly_env.state.exists()
 
 
-def test_calls_are_summed_with_retries_side_requests_and_unknown_prices_apart(counted: House) -> None:
-    found = costs(counted)
+def test_calls_are_summed_with_retries_side_requests_and_unknown_prices_apart(env_with_calls: CliEnv) -> None:
+    found = costs(env_with_calls)
     whole = part(2, 6, times(4), cost_usd=0.75, calls_without_tokens=1, calls_without_cost=2)
     assert found["total"] == {
         "name": "total",
@@ -143,10 +145,10 @@ def test_calls_are_summed_with_retries_side_requests_and_unknown_prices_apart(co
     ]
 
 
-def test_what_is_known_of_calls_is_told_in_words(counted: House) -> None:
-    prices = costs(counted)["prices"]
-    assert (prices["name"], prices["version"]) == ("genai-prices", list_version())
-    head, one, two, total, *notes = counted.inspan("cost").stdout.splitlines()
+def test_what_is_known_of_calls_is_told_in_words(env_with_calls: CliEnv) -> None:
+    prices = costs(env_with_calls)["prices"]
+    assert (prices["name"], prices["version"]) == ("genai-prices", find_list_version())
+    head, one, two, total, *notes = env_with_calls.inspan("cost").stdout.splitlines()
     assert head.split() == ["AGENT", *HEADS]
     assert one.split(maxsplit=8) == ["one", "1", "3", "300", "21", "60", "30", "9", "$0.5000, unknown for 1 call"]
     assert two.split(maxsplit=8)[-1] == "$0.2500, unknown for 1 call"
@@ -156,7 +158,7 @@ def test_what_is_known_of_calls_is_told_in_words(counted: House) -> None:
         "Retries: 1 call, 137 tokens, $0.2500.",
         "Side requests: 1 call, 137 tokens, unknown for 1 call.",
         "Tokens were not stated in the answers to 1 call.",
-        f"Prices: genai-prices {list_version()}, newest price of {prices['newest']}.",
+        f"Prices: genai-prices {find_list_version()}, newest price of {prices['newest']}.",
     ]
 
 
@@ -173,61 +175,63 @@ def test_what_is_known_of_calls_is_told_in_words(counted: House) -> None:
         ("role", ["main", "retry", "side"]),
     ],
 )
-def test_calls_are_grouped_as_asked(counted: House, by: str, names: list[str]) -> None:
-    found = costs(counted, "--by", by)
+def test_calls_are_grouped_as_asked(env_with_calls: CliEnv, by: str, names: list[str]) -> None:
+    found = costs(env_with_calls, "--by", by)
     assert [group["name"] for group in found["groups"]] == names
     assert sum(group["calls"] for group in found["groups"]) == 6
 
 
-def test_only_calls_since_a_moment_count(counted: House) -> None:
-    assert costs(counted, "--since", "2026-11-02")["total"]["calls"] == 3
-    assert costs(counted, "--since", "2999-01-01")["total"] == reported("total", 0, NONE)
+def test_only_calls_since_a_moment_count(env_with_calls: CliEnv) -> None:
+    assert costs(env_with_calls, "--since", "2026-11-02")["total"]["calls"] == 3
+    assert costs(env_with_calls, "--since", "2999-01-01")["total"] == expected_sums("total", 0, NONE)
 
 
-def test_a_run_is_counted_by_the_gateway_or_told_by_its_agent_and_never_both(house: House) -> None:
-    run_id = ended_run(house)
-    forget_calls(house)
-    enter(house, call(1, run_id=run_id), call(0, run_id=run_id, source="agent", nano=9), call(0, source="agent"))
-    found = costs(house)["total"]
+def test_a_run_is_counted_by_the_gateway_or_told_by_its_agent_and_never_both(cli_env: CliEnv) -> None:
+    run_id = run_to_end(cli_env)
+    forget_calls(cli_env)
+    insert_rows(
+        cli_env, call(1, run_id=run_id), call(0, run_id=run_id, source="agent", nano=9), call(0, source="agent")
+    )
+    found = costs(cli_env)["total"]
     assert (found["runs"], found["calls"], found["cost_usd"]) == (2, 1, 0.5)
     assert found["sources"]["agent"] == part(1, 0, CALL, cost_usd=0.25)
 
 
-def test_a_deleted_run_stays_in_the_sums(house: House) -> None:
-    run_id = ended_run(house)
-    forget_calls(house)
-    enter(house, call(1, run_id=run_id))
-    before = costs(house)
-    assert house.inspan("rm", run_id).returncode == 0
-    assert costs(house) == before
+def test_a_deleted_run_stays_in_the_sums(cli_env: CliEnv) -> None:
+    run_id = run_to_end(cli_env)
+    forget_calls(cli_env)
+    insert_rows(cli_env, call(1, run_id=run_id))
+    before = costs(cli_env)
+    assert cli_env.inspan("rm", run_id).returncode == 0
+    assert costs(cli_env) == before
 
 
-def test_a_model_without_a_price_costs_an_unknown_amount_and_not_zero(house: House) -> None:
-    enter(house, call(1, nano=None), call(2, nano=None))
-    assert costs(house)["total"]["cost_usd"] is None
-    assert house.inspan("cost").stdout.splitlines()[1].split(maxsplit=8)[-1] == "unknown for 2 calls"
+def test_a_model_without_a_price_costs_an_unknown_amount_and_not_zero(cli_env: CliEnv) -> None:
+    insert_rows(cli_env, call(1, nano=None), call(2, nano=None))
+    assert costs(cli_env)["total"]["cost_usd"] is None
+    assert cli_env.inspan("cost").stdout.splitlines()[1].split(maxsplit=8)[-1] == "unknown for 2 calls"
 
 
-def test_what_a_script_answered_was_never_paid(house: House) -> None:
-    enter(house, call(1, scripted=True), call(1, **OTHER))
-    found = costs(house)["total"]
+def test_what_a_script_answered_was_never_paid(cli_env: CliEnv) -> None:
+    insert_rows(cli_env, call(1, scripted=True), call(1, **OTHER))
+    found = costs(cli_env)["total"]
     assert (found["cost_usd"], found["scripted_runs"], found["scripted_usd"]) == (0.5, 1, 0.25)
-    notes = house.inspan("cost").stdout.splitlines()[4:]
+    notes = cli_env.inspan("cost").stdout.splitlines()[4:]
     assert "A scripted model answered 1 run: $0.2500 was never paid." in notes
 
 
-def test_a_ledger_that_is_none_is_named_with_the_next_step(house: House) -> None:
-    house.state.mkdir(mode=0o700)
-    (house.state / "ledger.db").write_bytes(b"no database at all, " * 300)
-    refusal = refusal_of(house, "cost")
+def test_a_ledger_that_is_none_is_named_with_the_next_step(cli_env: CliEnv) -> None:
+    cli_env.state.mkdir(mode=0o700)
+    (cli_env.state / "ledger.db").write_bytes(b"no database at all, " * 300)
+    refusal = expect_refusal(cli_env, "cost")
     assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
-    assert str(house.state / "ledger.db") in refusal.message
+    assert str(cli_env.state / "ledger.db") in refusal.message
     assert refusal.next
 
 
-def test_tokens_are_summed_and_a_cost_that_nobody_told_is_not_reported(older_runs: House) -> None:
+def test_tokens_are_summed_and_a_cost_that_nobody_told_is_not_reported(older_runs: CliEnv) -> None:
     # The second run failed before its model told any tokens.
-    one = reported("scripted", 2, CALL, tokens_not_reported=1)
+    one = expected_sums("scripted", 2, CALL, tokens_not_reported=1)
     assert costs(older_runs) == {
         "schema": 1,
         "by": "agent",
@@ -243,7 +247,7 @@ def test_tokens_are_summed_and_a_cost_that_nobody_told_is_not_reported(older_run
 
 
 @pytest.mark.parametrize("by", ["run", "day", "project", "model"])
-def test_groups_are_made_as_asked(older_runs: House, by: str) -> None:
+def test_groups_are_made_as_asked(older_runs: CliEnv, by: str) -> None:
     rows = json.loads(older_runs.inspan("ps", "-a", "--json").stdout)["runs"]
     days = sorted({f"{datetime.fromtimestamp(row['started_at'], UTC):%Y-%m-%d}" for row in rows}, reverse=True)
     names = {
@@ -259,15 +263,15 @@ def test_groups_are_made_as_asked(older_runs: House, by: str) -> None:
     assert shown == [by.upper(), *names[by], *(["total"] if len(names[by]) > 1 else []), "Tokens", "A"]
 
 
-def test_a_run_by_itself_without_any_tokens_shows_none(older_runs: House) -> None:
+def test_a_run_by_itself_without_any_tokens_shows_none(older_runs: CliEnv) -> None:
     failed = json.loads(older_runs.inspan("ps", "-a", "--json").stdout)["runs"][0]["run_id"]
     group = costs(older_runs, "--by", "run")["groups"][0]
-    assert group == reported(failed, 1, NONE, tokens_not_reported=1)
+    assert group == expected_sums(failed, 1, NONE, tokens_not_reported=1)
     line = older_runs.inspan("cost", "--by", "run").stdout.splitlines()[1]
     assert line.split(maxsplit=8) == [failed, "1", "0", "-", "-", "-", "-", "-", "not reported"]
 
 
-def test_only_runs_since_a_moment_count(older_runs: House) -> None:
+def test_only_runs_since_a_moment_count(older_runs: CliEnv) -> None:
     assert costs(older_runs, "--since", "2020-01-01")["total"]["runs"] == 2
     assert costs(older_runs, "--since", "4w")["total"]["runs"] == 2
     assert costs(older_runs, "--since", "2999-01-01")["total"]["runs"] == 0
@@ -276,98 +280,98 @@ def test_only_runs_since_a_moment_count(older_runs: House) -> None:
 
 
 @pytest.mark.parametrize("moment", ["soon", "7", "-7d", "1y", "2026-11-31", "2026-1-1", "nand", ""])
-def test_what_is_no_moment_is_refused(untouched: House, moment: str) -> None:
-    refusal = refusal_of(untouched, "cost", "--since", moment)
+def test_what_is_no_moment_is_refused(readonly_env: CliEnv, moment: str) -> None:
+    refusal = expect_refusal(readonly_env, "cost", "--since", moment)
     assert (refusal.exit_code, refusal.code) == (2, "usage")
     assert "'--since'" in refusal.message
     assert repr(moment) in refusal.message
     assert "7d" in refusal.message
 
 
-def test_what_makes_no_group_is_refused(untouched: House) -> None:
-    refusal = refusal_of(untouched, "cost", "--by", "mood")
+def test_what_makes_no_group_is_refused(readonly_env: CliEnv) -> None:
+    refusal = expect_refusal(readonly_env, "cost", "--by", "mood")
     assert (refusal.exit_code, refusal.code) == (2, "usage")
     assert "'agent', 'model', 'run', 'day', 'project', 'session', 'task', 'role'" in refusal.message
 
 
-def test_the_cost_that_an_agent_reports_is_summed_beside_those_who_report_none(house: House) -> None:
-    claude = house.run("claude", SAYS_HELLO)
+def test_the_cost_that_an_agent_reports_is_summed_beside_those_who_report_none(cli_env: CliEnv) -> None:
+    claude = cli_env.run("claude", SAYS_HELLO)
     cost = round(claude.ended["cost_usd"], 9)
-    ended_run(house)
-    forget_calls(house)
-    found = costs(house)
+    run_to_end(cli_env)
+    forget_calls(cli_env)
+    found = costs(cli_env)
     assert [(group["name"], group["cost_usd"], group["cost_not_reported"]) for group in found["groups"]] == [
         ("claude", cost, 0),
         ("scripted", None, 1),
     ]
     assert (found["total"]["cost_usd"], found["total"]["cost_not_reported"]) == (cost, 1)
-    _, one, other, total, note = house.inspan("cost").stdout.splitlines()
+    _, one, other, total, note = cli_env.inspan("cost").stdout.splitlines()
     assert one.endswith(f"  ${cost:.4f}")
     assert other.endswith("  not reported")
     assert total.endswith(f"  ${cost:.4f}, not reported by 1 run")
     assert note == f"A scripted model answered 2 runs: ${cost:.4f} was never paid."
-    model = claude.of("thread_started")[0]["model"]
-    assert [group["name"] for group in costs(house, "--by", "model")["groups"]] == [model, "scripted"]
+    model = claude.select_events("thread_started")[0]["model"]
+    assert [group["name"] for group in costs(cli_env, "--by", "model")["groups"]] == [model, "scripted"]
 
 
-def test_a_living_run_counts_with_what_it_has_used_so_far(house: House) -> None:
-    ended_run(house)
-    waiting_run(house)
-    found = costs(house)["total"]
+def test_a_living_run_counts_with_what_it_has_used_so_far(cli_env: CliEnv) -> None:
+    run_to_end(cli_env)
+    start_waiting_run(cli_env)
+    found = costs(cli_env)["total"]
     assert {name: found[name] for name in ("runs", *CALL)} == {"runs": 2, **times(2)}
-    let_go(house)
+    release_tool(cli_env)
 
 
-def test_a_run_that_is_being_closed_is_counted_once(house: House) -> None:
-    folder = open_folder(str(house.folder(ended_run(house))))
-    mark_active(str(house.state), folder)
-    lock = take_lock(folder)
+def test_a_run_that_is_being_closed_is_counted_once(cli_env: CliEnv) -> None:
+    folder = open_folder(str(cli_env.folder(run_to_end(cli_env))))
+    mark_active(str(cli_env.state), folder)
+    lock = lock_run(folder)
     try:
-        found = costs(house)["total"]
+        found = costs(cli_env)["total"]
         assert {name: found[name] for name in ("runs", *CALL)} == {"runs": 1, **CALL}
     finally:
         os.close(lock)
 
 
-def older(house: House) -> None:
+def downgrade_index(cli_env: CliEnv) -> None:
     """Makes the index one of an inspan that knew less."""
-    with sqlite3.connect(house.state / "index.db") as database:
+    with sqlite3.connect(cli_env.state / "index.db") as database:
         database.execute("ALTER TABLE run DROP COLUMN input")
         database.execute("PRAGMA user_version = 2")
     database.close()
 
 
 @pytest.mark.parametrize("command", ["ps -aq", "cost --by run"])
-def test_an_index_of_an_older_inspan_fills_itself_anew(house: House, command: str) -> None:
+def test_an_index_of_an_older_inspan_fills_itself_anew(cli_env: CliEnv, command: str) -> None:
     for scenario in (SAYS_HELLO, FAILS):
-        ended_run(house, scenario)
-    before = house.inspan(*command.split()).stdout
-    older(house)
-    done = house.inspan(*command.split())
+        run_to_end(cli_env, scenario)
+    before = cli_env.inspan(*command.split()).stdout
+    downgrade_index(cli_env)
+    done = cli_env.inspan(*command.split())
     assert (done.returncode, done.stdout, done.stderr) == (0, before, "")
-    forget_calls(house)
-    assert costs(house)["total"] == reported("total", 2, CALL, tokens_not_reported=1)
+    forget_calls(cli_env)
+    assert costs(cli_env)["total"] == expected_sums("total", 2, CALL, tokens_not_reported=1)
 
 
-def test_an_index_of_an_older_inspan_is_told_where_a_run_is_looked_up_and_heals_once(house: House) -> None:
-    run_id = ended_run(house)
-    older(house)
-    refusal = told(house.inspan("show", run_id, "--json"))
+def test_an_index_of_an_older_inspan_is_told_where_a_run_is_looked_up_and_heals_once(cli_env: CliEnv) -> None:
+    run_id = run_to_end(cli_env)
+    downgrade_index(cli_env)
+    refusal = parse_refusal(cli_env.inspan("show", run_id, "--json"))
     assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
-    assert "another version of inspan (2, not 3)" in refusal.message
+    assert "another version of inspan (2, not 4)" in refusal.message
     assert "`inspan reindex`" in refusal.next
-    assert house.inspan("reindex").stdout == "1 runs indexed\n"
-    assert house.inspan("show", run_id).returncode == 0
+    assert cli_env.inspan("reindex").stdout == "1 run indexed\n"
+    assert cli_env.inspan("show", run_id).returncode == 0
 
 
-def test_a_run_that_ends_beside_an_index_of_an_older_inspan_is_not_forgotten(house: House) -> None:
-    first = ended_run(house)
-    older(house)
-    run_id = house.detach("scripted", SAYS_HELLO)
-    house.inspan("wait", run_id)
-    rows = json.loads(house.inspan("ps", "-a", "--json").stdout)["runs"]
+def test_a_run_that_ends_beside_an_index_of_an_older_inspan_is_not_forgotten(cli_env: CliEnv) -> None:
+    first = run_to_end(cli_env)
+    downgrade_index(cli_env)
+    run_id = cli_env.detach("scripted", SAYS_HELLO)
+    cli_env.inspan("wait", run_id)
+    rows = json.loads(cli_env.inspan("ps", "-a", "--json").stdout)["runs"]
     assert [(row["run_id"], row["outcome"], row["tokens"]) for row in rows] == [
         (run_id, "completed", CALL_TOKENS),
         (first, "completed", CALL_TOKENS),
     ]
-    assert house.inspan("show", first).returncode == 0
+    assert cli_env.inspan("show", first).returncode == 0

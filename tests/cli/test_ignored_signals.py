@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.house import House
+from tests.cli_env import CliEnv
 
 IGNORE = """
 import os, signal, sys
@@ -25,8 +25,8 @@ say = "Done."
 
 @pytest.mark.parametrize("agent", ["scripted", "codex"])
 @pytest.mark.parametrize("signals", ["CHLD", "INT TERM HUP QUIT CHLD"])
-def test_a_run_ends_though_its_caller_ignores_signals(house: House, agent: str, signals: str) -> None:
-    house.prefix = [os.path.realpath(sys.executable), "-ISc", IGNORE, signals]
-    run = house.run(agent, SCENARIO, "--timeout", "30s")
+def test_a_run_ends_though_its_caller_ignores_signals(cli_env: CliEnv, agent: str, signals: str) -> None:
+    cli_env.prefix = [os.path.realpath(sys.executable), "-ISc", IGNORE, signals]
+    run = cli_env.run(agent, SCENARIO, "--timeout", "30s")
     assert run.verdict == ("completed", "done", 0), run.stderr
     assert run.ended["exit_code"] == 0

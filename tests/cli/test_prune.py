@@ -12,35 +12,41 @@ from typing import Any
 
 import pytest
 
-from inspan.stores.folder import open_folder, take_lock
-from inspan.stores.leftovers import disk_bytes
-from tests.house import House
+from inspan.runs.projects import project_of
+from inspan.stores.orphans import disk_bytes
+from inspan.stores.run_folder import lock_run, open_folder
+from tests.cli_env import CliEnv
 
-from .refusal import refusal_of
-from .scenes import FAILS, SAYS_HELLO, ended_run, let_go, waiting_run
+from .refusal import expect_refusal
+from .scenarios import FAILS, SAYS_HELLO, release_tool, run_to_end, start_waiting_run
 
-NOTHING: dict[str, Any] = {"runs": [], "sessions": [], "sockets": [], "drafts": [], "freed_bytes": 0, "problems": []}
+NOTHING: dict[str, Any] = {
+    **{kind: [] for kind in ("runs", "sessions", "sockets", "drafts", "problems")},
+    "projects": {},
+    "freed_bytes": 0,
+}
 DAY_S = 86400.0
 
 
 @pytest.fixture
-def house(house: House) -> Iterator[House]:
+def cli_env(cli_env: CliEnv) -> Iterator[CliEnv]:
     """A house whose sockets are its own, too; their paths must be short."""
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
-        house.env["XDG_RUNTIME_DIR"] = name
-        yield house
+        cli_env.env["XDG_RUNTIME_DIR"] = name
+        yield cli_env
 
 
-def aged(house: House, *, days: dict[str, float]) -> None:
+def age_runs(cli_env: CliEnv, *, days: dict[str, float]) -> None:
     """Lets runs have begun so many days ago."""
     for run_id, age in days.items():
-        path = house.folder(run_id) / "run.json"
+        path = cli_env.folder(run_id) / "run.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), "created_at": time.time() - age * DAY_S}))
-    assert house.inspan("reindex").returncode == 0
+    assert cli_env.inspan("reindex").returncode == 0
 
 
-def pruned(house: House, *arguments: str, code: int = 0) -> dict[str, Any]:
-    done = house.inspan("prune", *arguments, "--json")
+def run_prune(cli_env: CliEnv, *arguments: str, code: int = 0) -> dict[str, Any]:
+    sure = () if "--dry-run" in arguments else ("--yes",)
+    done = cli_env.inspan("prune", *arguments, *sure, "--json")
     assert (done.returncode, done.stderr) == (code, "")
     value = json.loads(done.stdout)
     assert value.pop("schema") == 1
@@ -48,40 +54,42 @@ def pruned(house: House, *arguments: str, code: int = 0) -> dict[str, Any]:
     return value
 
 
-def listed(house: House) -> list[str]:
-    return house.inspan("ps", "-aq").stdout.split()
+def list_run_ids(cli_env: CliEnv) -> list[str]:
+    return cli_env.inspan("ps", "-aq").stdout.split()
 
 
-def test_nothing_is_deleted_where_nothing_is(untouched: House) -> None:
-    done = untouched.inspan("prune")
+def test_nothing_is_deleted_where_nothing_is(readonly_env: CliEnv) -> None:
+    done = readonly_env.inspan("prune")
     assert (done.returncode, done.stdout, done.stderr) == (0, "nothing deleted; 0 bytes freed\n", "")
-    assert pruned(untouched, "--dry-run") == NOTHING
-    assert not untouched.state.exists()
+    assert run_prune(readonly_env, "--dry-run") == NOTHING
+    assert not readonly_env.state.exists()
 
 
-def test_runs_older_than_thirty_days_go_with_their_sessions(house: House) -> None:
-    old, young = ended_run(house), ended_run(house)
-    aged(house, days={old: 30.1, young: 29.9})
-    paths = [house.folder(old), house.state / "sessions" / old]
+def test_runs_older_than_thirty_days_go_with_their_sessions(cli_env: CliEnv) -> None:
+    old, young = run_to_end(cli_env), run_to_end(cli_env)
+    age_runs(cli_env, days={old: 30.1, young: 29.9})
+    paths = [cli_env.folder(old), cli_env.state / "sessions" / old]
     size = sum(disk_bytes(str(path)) for path in paths)
-    expected = {**NOTHING, "runs": [old], "sessions": [old], "freed_bytes": size}
-    assert pruned(house, "--dry-run") == expected
-    assert listed(house) == [young, old]
-    assert pruned(house) == expected
+    whose = {"projects": {project_of(str(cli_env.work)): 1}}
+    expected = {**NOTHING, "runs": [old], "sessions": [old], "freed_bytes": size, **whose}
+    assert run_prune(cli_env, "--dry-run") == expected
+    assert list_run_ids(cli_env) == [young, old]
+    assert run_prune(cli_env) == expected
     assert [path.exists() for path in paths] == [False, False]
-    assert listed(house) == [young]
-    assert house.inspan("show", young).returncode == 0
-    assert (house.state / "sessions" / young).is_dir()
-    assert pruned(house) == NOTHING
+    assert list_run_ids(cli_env) == [young]
+    assert cli_env.inspan("show", young).returncode == 0
+    assert (cli_env.state / "sessions" / young).is_dir()
+    assert run_prune(cli_env) == NOTHING
 
 
-def test_what_is_deleted_and_what_would_be_is_said(house: House) -> None:
-    run_id = ended_run(house)
-    aged(house, days={run_id: 31})
-    head, run, session, would = house.inspan("prune", "--dry-run").stdout.splitlines()
-    assert head.split() == ["WHAT", "NAME", "SIZE"]
-    assert (run.split()[:2], session.split()[:2]) == (["run", run_id], ["session", run_id])
-    done = house.inspan("prune").stdout.splitlines()
+def test_what_is_deleted_and_what_would_be_is_said(cli_env: CliEnv) -> None:
+    run_id = run_to_end(cli_env)
+    age_runs(cli_env, days={run_id: 31})
+    head, run, session, would = cli_env.inspan("prune", "--dry-run").stdout.splitlines()
+    assert head.split() == ["WHAT", "NAME", "PROJECT", "AGE", "SIZE"]
+    assert run.split()[:4] == ["run", run_id, project_of(str(cli_env.work)), "31d"]
+    assert session.split()[:4] == ["session", run_id, "-", "-"]
+    done = cli_env.inspan("prune", "--yes").stdout.splitlines()
     assert done[:3] == [head, run, session]
     said = "1 run, 1 session deleted; "
     assert done[3].startswith(said)
@@ -108,99 +116,100 @@ def test_what_is_deleted_and_what_would_be_is_said(house: House) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  words
 )
 def test_runs_are_chosen_by_age_number_outcome_and_project(
-    four_runs: tuple[House, list[str]], arguments: tuple[str, ...], expected: list[int]
+    four_runs: tuple[CliEnv, list[str]], arguments: tuple[str, ...], expected: list[int]
 ) -> None:
-    house, ids = four_runs
-    assert pruned(house, "--dry-run", *arguments)["runs"] == [ids[number] for number in expected]
+    cli_env, ids = four_runs
+    everywhere = () if "--project" in arguments else ("--all-projects",)
+    assert run_prune(cli_env, "--dry-run", *everywhere, *arguments)["runs"] == [ids[number] for number in expected]
 
 
 @pytest.fixture(scope="module")
-def four_runs(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, str]) -> Iterator[tuple[House, list[str]]]:
+def four_runs(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, str]) -> Iterator[tuple[CliEnv, list[str]]]:
     """Runs of 0, 1, 10 and 40 days, newest first: the second failed, the last two are of the project boat."""
-    made = House(tmp_path_factory.mktemp("four"), binaries=binaries)
+    made = CliEnv(tmp_path_factory.mktemp("four"), binaries=binaries)
     ids: list[str] = []
     for scenario, project in ((SAYS_HELLO, "boat"), (SAYS_HELLO, "boat"), (FAILS, "shed"), (SAYS_HELLO, "shed")):
         ids.insert(0, made.detach("scripted", scenario, "--project", project))
         made.inspan("wait", ids[0])
-    aged(made, days=dict(zip(ids, (0.001, 1.0, 10.0, 40.0), strict=True)))
+    age_runs(made, days=dict(zip(ids, (0.001, 1.0, 10.0, 40.0), strict=True)))
     yield made, ids
     made.close()
 
 
-def test_a_living_run_is_never_touched(house: House) -> None:
-    run_id = waiting_run(house)
-    assert pruned(house, "--older-than", "2999-01-01") == NOTHING
-    assert (house.state / "sessions" / run_id).is_dir()
-    assert house.inspan("ps", "-q").stdout == f"{run_id}\n"
-    let_go(house)
-    assert house.inspan("wait", run_id).returncode == 0
+def test_a_living_run_is_never_touched(cli_env: CliEnv) -> None:
+    run_id = start_waiting_run(cli_env)
+    assert run_prune(cli_env, "--older-than", "2999-01-01") == NOTHING
+    assert (cli_env.state / "sessions" / run_id).is_dir()
+    assert cli_env.inspan("ps", "-q").stdout == f"{run_id}\n"
+    release_tool(cli_env)
+    assert cli_env.inspan("wait", run_id).returncode == 0
 
 
-def test_an_ended_run_whose_owner_is_not_done_with_it_stays(house: House) -> None:
-    run_id = ended_run(house)
-    lock = take_lock(open_folder(str(house.folder(run_id))))
+def test_an_ended_run_whose_owner_is_not_done_with_it_stays(cli_env: CliEnv) -> None:
+    run_id = run_to_end(cli_env)
+    lock = lock_run(open_folder(str(cli_env.folder(run_id))))
     try:
-        assert pruned(house, "--older-than", "0d") == NOTHING
+        assert run_prune(cli_env, "--older-than", "0d") == NOTHING
     finally:
         os.close(lock)
-    assert listed(house) == [run_id]
+    assert list_run_ids(cli_env) == [run_id]
 
 
-def test_leftovers_go_whatever_their_runs_age(house: House) -> None:
-    run_id, deleted = ended_run(house), ended_run(house)
-    shutil.rmtree(house.folder(deleted))
-    house.inspan("reindex")
-    draft = house.folder(run_id) / "run.json.1.draft"
+def test_leftovers_go_whatever_their_runs_age(cli_env: CliEnv) -> None:
+    run_id, deleted = run_to_end(cli_env), run_to_end(cli_env)
+    shutil.rmtree(cli_env.folder(deleted))
+    cli_env.inspan("reindex")
+    draft = cli_env.folder(run_id) / "run.json.1.draft"
     draft.write_text("{")
-    deaf = Path(house.env["XDG_RUNTIME_DIR"]) / "inspan" / _socket_name(house, run_id)
+    deaf = Path(cli_env.env["XDG_RUNTIME_DIR"]) / "inspan" / _socket_name(cli_env, run_id)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(deaf))
     for path in (draft, deaf):
         os.utime(path, (time.time() - 3600, time.time() - 3600))
-    found = pruned(house, "--dry-run")
+    found = run_prune(cli_env, "--dry-run")
     names = {"sessions": [deleted], "drafts": [draft.name], "sockets": [deaf.name]}
     assert {kind: found[kind] for kind in ("runs", *names)} == {"runs": [], **names}
     assert draft.exists() and deaf.exists()
-    assert pruned(house) == found
+    assert run_prune(cli_env) == found
     assert not draft.exists() and not deaf.exists()
-    assert os.listdir(house.state / "sessions") == [run_id]
-    assert pruned(house) == NOTHING
+    assert os.listdir(cli_env.state / "sessions") == [run_id]
+    assert run_prune(cli_env) == NOTHING
 
 
-def _socket_name(house: House, run_id: str) -> str:
-    return os.path.basename(open_folder(str(house.folder(run_id))).socket)
+def _socket_name(cli_env: CliEnv, run_id: str) -> str:
+    return os.path.basename(open_folder(str(cli_env.folder(run_id))).socket)
 
 
-def test_a_run_whose_folder_is_gone_is_forgotten(house: House) -> None:
-    run_id = ended_run(house)
-    shutil.rmtree(house.folder(run_id))
-    assert pruned(house, "--older-than", "0d")["runs"] == [run_id]
-    assert listed(house) == []
+def test_a_run_whose_folder_is_gone_is_forgotten(cli_env: CliEnv) -> None:
+    run_id = run_to_end(cli_env)
+    shutil.rmtree(cli_env.folder(run_id))
+    assert run_prune(cli_env, "--older-than", "0d")["runs"] == [run_id]
+    assert list_run_ids(cli_env) == []
 
 
-def test_a_session_stays_until_its_last_run_goes(house: House) -> None:
-    first = house.run("codex", SAYS_HELLO).run_id
-    model = house.scenario(SAYS_HELLO)
-    house.inspan("run", "go on", "-r", first, "--model-from", model)
-    second = listed(house)[0]
+def test_a_session_stays_until_its_last_run_goes(cli_env: CliEnv) -> None:
+    first = cli_env.run("codex", SAYS_HELLO).run_id
+    model = cli_env.scenario(SAYS_HELLO)
+    cli_env.inspan("run", "go on", "-r", first, "--model-from", model)
+    second = list_run_ids(cli_env)[0]
     assert second != first
-    assert pruned(house, "--older-than", "0d", "--keep", "1", "--dry-run")["sessions"] == []
-    found = pruned(house, "--older-than", "0d", "--keep", "1")
+    assert run_prune(cli_env, "--older-than", "0d", "--keep", "1", "--dry-run")["sessions"] == []
+    found = run_prune(cli_env, "--older-than", "0d", "--keep", "1")
     assert (found["runs"], found["sessions"], found["problems"]) == ([first], [], [])
-    assert os.listdir(house.state / "sessions") == [first]
-    found = pruned(house, "--older-than", "0d")
+    assert os.listdir(cli_env.state / "sessions") == [first]
+    found = run_prune(cli_env, "--older-than", "0d")
     assert (found["runs"], found["sessions"], found["problems"]) == ([second], [first], [])
-    assert os.listdir(house.state / "sessions") == []
+    assert os.listdir(cli_env.state / "sessions") == []
 
 
-def test_one_run_that_cannot_be_deleted_does_not_keep_the_others(user_house: House) -> None:
-    stuck, free = ended_run(user_house), ended_run(user_house)
-    locked = user_house.folder(stuck) / "agent" / "locked"
+def test_one_run_that_cannot_be_deleted_does_not_keep_the_others(user_cli_env: CliEnv) -> None:
+    stuck, free = run_to_end(user_cli_env), run_to_end(user_cli_env)
+    locked = user_cli_env.folder(stuck) / "agent" / "locked"
     locked.mkdir()
     (locked / "file").touch()
     locked.chmod(0o500)
     try:
-        found = pruned(user_house, "--older-than", "0d", code=1)
+        found = run_prune(user_cli_env, "--older-than", "0d", code=1)
         assert found["runs"] == [free]
         assert [problem.startswith(f"{stuck}: Cannot use ") for problem in found["problems"]] == [True]
     finally:
@@ -221,13 +230,13 @@ def test_one_run_that_cannot_be_deleted_does_not_keep_the_others(user_house: Hou
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  words
 )
 def test_a_choice_that_makes_no_sense_is_refused(
-    old_runs: House, arguments: tuple[str, ...], code: str, says: tuple[str, ...]
+    old_runs: CliEnv, arguments: tuple[str, ...], code: str, says: tuple[str, ...]
 ) -> None:
-    refusal = refusal_of(old_runs, "prune", *arguments)
+    refusal = expect_refusal(old_runs, "prune", *arguments)
     assert (refusal.exit_code, refusal.code) == (2, code)
     assert [words for words in says if words not in refusal.message] == []
 
 
-def test_a_project_that_was_misspelt_is_named(four_runs: tuple[House, list[str]]) -> None:
-    refusal = refusal_of(four_runs[0], "prune", "--project", "baot")
+def test_a_project_that_was_misspelt_is_named(four_runs: tuple[CliEnv, list[str]]) -> None:
+    refusal = expect_refusal(four_runs[0], "prune", "--project", "baot")
     assert refusal.next == "Known projects: boat."

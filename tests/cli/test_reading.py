@@ -1,6 +1,7 @@
 """`show`, `logs` and `events`: of ended runs, of living ones, into pipes, and never more than 50 KB of one thing."""
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -8,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.house import House, until
+from tests.cli_env import CliEnv, wait_until
 
-from .scenes import FAILS, SAYS_HELLO, ended_run, let_go, waiting_run
+from .scenarios import FAILS, SAYS_HELLO, release_tool, run_to_end, start_waiting_run, strip_run_note
 
 SECRET = "Qz7-4kP9vX2mN8bT5wR1"
 LIMIT_BYTES = 50 * 1024
@@ -21,7 +22,7 @@ def lines_of(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_show_tells_of_a_run_that_completed(old_runs: House) -> None:
+def test_show_tells_of_a_run_that_completed(old_runs: CliEnv) -> None:
     run_id = old_runs.inspan("ps", "-aq").stdout.split()[1]
     done = old_runs.inspan("show", run_id)
     assert (done.returncode, done.stderr) == (0, "")
@@ -32,12 +33,12 @@ def test_show_tells_of_a_run_that_completed(old_runs: House) -> None:
     assert calls == [
         "  calls: 1 (1 main)",
         "  scripted: 1 call, 100 in, 20 cache read, 10 cache write, 7 out (3 reasoning), cost unknown",
-        "  cost: unknown to the gateway; not told by the agent",
+        "  cost: unknown to the gateway; not reported by the agent",
     ]
     assert outcome.startswith("✔ completed in ")
 
 
-def test_show_gives_json(old_runs: House) -> None:
+def test_show_gives_json(old_runs: CliEnv) -> None:
     run_id = old_runs.inspan("ps", "-aq").stdout.split()[1]
     shown = json.loads(old_runs.inspan("show", run_id, "--json").stdout)
     events = old_runs.events(run_id)
@@ -54,14 +55,14 @@ def test_show_gives_json(old_runs: House) -> None:
     assert events[-1].items() <= shown["ended"].items()
 
 
-def test_show_of_a_living_run_says_how_to_follow_it(house: House) -> None:
-    run_id = waiting_run(house)
-    assert f"still running: inspan logs -f {run_id}" in house.inspan("show").stdout
-    assert json.loads(house.inspan("show", "--json").stdout)["ended"] is None
-    let_go(house)
+def test_show_of_a_living_run_says_how_to_follow_it(cli_env: CliEnv) -> None:
+    run_id = start_waiting_run(cli_env)
+    assert f"still running: inspan logs -f {run_id}" in cli_env.inspan("show").stdout
+    assert json.loads(cli_env.inspan("show", "--json").stdout)["ended"] is None
+    release_tool(cli_env)
 
 
-def test_events_are_the_log_as_json(old_runs: House) -> None:
+def test_events_are_the_log_as_json(old_runs: CliEnv) -> None:
     run_id = old_runs.inspan("ps", "-aq").stdout.split()[1]
     done = old_runs.inspan("events", run_id)
     assert (done.returncode, done.stderr) == (0, "")
@@ -71,21 +72,21 @@ def test_events_are_the_log_as_json(old_runs: House) -> None:
 
 
 @pytest.mark.parametrize("follow", [(), ("-f",)], ids=["once", "follow"])
-def test_events_begin_where_they_are_asked_to(old_runs: House, follow: tuple[str, ...]) -> None:
+def test_events_begin_where_they_are_asked_to(old_runs: CliEnv, follow: tuple[str, ...]) -> None:
     run_id = old_runs.inspan("ps", "-aq").stdout.split()[1]
     done = old_runs.inspan("events", run_id, *follow, "--from", "3")
     assert [line["n"] for line in lines_of(done.stdout)] == list(range(3, len(old_runs.events(run_id)) + 1))
 
 
 @pytest.mark.parametrize("follow", [(), ("-f",)], ids=["once", "follow"])
-def test_events_from_beyond_the_end_are_none(old_runs: House, follow: tuple[str, ...]) -> None:
+def test_events_from_beyond_the_end_are_none(old_runs: CliEnv, follow: tuple[str, ...]) -> None:
     run_id = old_runs.inspan("ps", "-aq").stdout.split()[1]
     done = old_runs.inspan("events", run_id, *follow, "--from", "99")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize("command", ["logs", "events"])
-def test_following_an_ended_run_leaves_with_its_exit_code(old_runs: House, command: str) -> None:
+def test_following_an_ended_run_leaves_with_its_exit_code(old_runs: CliEnv, command: str) -> None:
     failed, completed = old_runs.inspan("ps", "-aq").stdout.split()
     assert old_runs.inspan(command, "-f", completed).returncode == 0
     assert old_runs.inspan(command, "-f", failed).returncode == 1
@@ -94,71 +95,85 @@ def test_following_an_ended_run_leaves_with_its_exit_code(old_runs: House, comma
 
 @pytest.mark.parametrize("command", ["logs", "events"])
 @pytest.mark.parametrize(("scenario", "code"), [(SAYS_HELLO, 0), (FAILS, 1)], ids=["completed", "failed"])
-def test_following_a_living_run_sees_its_end(house: House, command: str, scenario: str, code: int) -> None:
+def test_following_a_living_run_sees_its_end(cli_env: CliEnv, command: str, scenario: str, code: int) -> None:
     wait = "[[call]]\nrun = 'touch started; while [ ! -e go ]; do sleep 0.02; done'\n"
-    run_id = house.detach("scripted", wait + scenario)
-    follower = house.start(command, "-f", run_id)
+    run_id = cli_env.detach("scripted", wait + scenario)
+    follower = cli_env.start(command, "-f", run_id)
     assert follower.stdout and follower.stderr
     seen = follower.stdout.readline()
-    until(lambda: (house.work / "started").exists(), "tool")
+    wait_until(lambda: (cli_env.work / "started").exists(), "tool")
     assert follower.poll() is None
-    let_go(house)
+    release_tool(cli_env)
     out, err = follower.stdout.read(), follower.stderr.read()  # `communicate` would miss what is buffered.
     assert (follower.wait(timeout=60), err) == (code, b"")
-    assert seen + out == house.inspan(command, run_id).stdout.encode()
+    assert seen + out == cli_env.inspan(command, run_id).stdout.encode()
 
 
-def test_logs_show_every_line_of_a_tools_output(house: House) -> None:
-    run = house.run("scripted", "[[call]]\nrun = 'seq 1 40'\n" + SAYS_HELLO)
+def test_logs_show_every_line_of_a_tools_output(cli_env: CliEnv) -> None:
+    run = cli_env.run("scripted", "[[call]]\nrun = 'seq 1 40'\n" + SAYS_HELLO)
     assert "  … 28 more lines: inspan logs\n" in run.stderr
-    assert "\n".join(f"  {number}" for number in range(1, 41)) in house.inspan("logs").stdout
+    assert "\n".join(f"  {number}" for number in range(1, 41)) in cli_env.inspan("logs").stdout
 
 
-def test_raw_logs_are_the_agents_own_words(house: House) -> None:
-    run = house.run("scripted", "[[call]]\nrun = 'echo $DEPLOY_TOKEN x >&2'\n" + SAYS_HELLO)
-    done = house.inspan("logs", "--raw")
-    assert done.stdout == (house.folder(run.run_id) / "stdout").read_text()
-    assert done.stderr == (house.folder(run.run_id) / "stderr").read_text()
+def test_raw_logs_are_the_agents_own_words(cli_env: CliEnv) -> None:
+    run = cli_env.run("scripted", "[[call]]\nrun = 'echo $DEPLOY_TOKEN x >&2'\n" + SAYS_HELLO)
+    done = cli_env.inspan("logs", "--raw")
+    assert done.stdout == (cli_env.folder(run.run_id) / "stdout").read_text()
+    assert done.stderr == (cli_env.folder(run.run_id) / "stderr").read_text()
     assert '{"kind": "text_said", "text": "hello"}' in done.stdout
+
+
+def test_raw_logs_can_be_followed_to_the_end_of_the_run(cli_env: CliEnv) -> None:
+    run_id = start_waiting_run(cli_env)
+    follower = cli_env.start("logs", "--raw", "-f", run_id)
+    assert follower.stdout
+    seen = b""
+    while b"tool_started" not in seen:
+        seen += os.read(follower.stdout.fileno(), 4096)
+    assert follower.poll() is None
+    cli_env.inspan("stop", run_id)
+    rest, err = follower.communicate(timeout=60)
+    assert (follower.returncode, seen + rest) == (143, (cli_env.folder(run_id) / "stdout").read_bytes())
+    assert err == (cli_env.folder(run_id) / "stderr").read_bytes()
 
 
 @pytest.mark.parametrize("before_border", [1, 10, len(SECRET) - 1])
 def test_a_secret_across_the_border_of_what_is_shown_is_redacted_before_the_cut(
-    house: House, before_border: int
+    cli_env: CliEnv, before_border: int
 ) -> None:
     head = "x" * (LIMIT_BYTES - before_border)
-    (house.work / "big").write_text(head + SECRET + "y" * 1000)
+    (cli_env.work / "big").write_text(head + SECRET + "y" * 1000)
     marker = "[REDACTED:DEPLOY_TOKEN]"
     whole = head + marker + "y" * 1000
     shown = f"  {whole[:LIMIT_BYTES]}\n  [… {len(whole) - LIMIT_BYTES} more bytes]\n"
-    run = house.run("scripted", "[[call]]\nrun = 'cat big'\n" + SAYS_HELLO, env={"DEPLOY_TOKEN": SECRET})
-    logs = house.inspan("logs").stdout
+    run = cli_env.run("scripted", "[[call]]\nrun = 'cat big'\n" + SAYS_HELLO, env={"DEPLOY_TOKEN": SECRET})
+    logs = cli_env.inspan("logs").stdout
     assert shown in run.stderr
     assert shown in logs
     assert all("x" + SECRET[:1] not in text for text in (run.stderr, logs))
 
 
-def test_text_that_streams_in_is_cut_like_any_other(house: House) -> None:
+def test_text_that_streams_in_is_cut_like_any_other(cli_env: CliEnv) -> None:
     # Each piece is under the limit, all of them are over it.
     pieces = ", ".join(f"'{letter * 20_000}'" for letter in "abcd")
-    run = house.run("claude", STREAMS_BY_PIECES.format(pieces=pieces), "--partial")
+    run = cli_env.run("claude", STREAMS_BY_PIECES.format(pieces=pieces), "--partial")
     shown = "a" * 20_000 + "b" * 20_000 + "c" * (LIMIT_BYTES - 40_000)
     assert run.code == 0
-    assert "text_delta" in house.kinds(run.run_id)
+    assert "text_delta" in cli_env.kinds(run.run_id)
     assert f"\n{shown}\n[… {80_000 - LIMIT_BYTES} more bytes]\n" in run.stderr
 
 
 @pytest.fixture(scope="module")
-def big_log(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, str]) -> Iterator[House]:
+def big_log(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, str]) -> Iterator[CliEnv]:
     """A house with a run that says more than a pipe holds, so that a writer meets the closed end."""
-    made = House(tmp_path_factory.mktemp("big"), binaries=binaries)
-    ended_run(made, "[[call]]\nrun = 'head -c 45000 /dev/zero | tr \"\\\\0\" x'\nrepeat = 4\n" + SAYS_HELLO)
+    made = CliEnv(tmp_path_factory.mktemp("big"), binaries=binaries)
+    run_to_end(made, "[[call]]\nrun = 'head -c 45000 /dev/zero | tr \"\\\\0\" x'\nrepeat = 4\n" + SAYS_HELLO)
     yield made
     made.close()
 
 
 @pytest.mark.parametrize("command", ["logs", "events", "events -f", "logs --raw", "ps -a", "show", "schema events"])
-def test_a_pipe_that_closes_early_makes_no_noise(big_log: House, command: str) -> None:
+def test_a_pipe_that_closes_early_makes_no_noise(big_log: CliEnv, command: str) -> None:
     whole = big_log.inspan(*command.split())
     done = subprocess.run(
         ["sh", "-c", '"$@" | head -n 1', "sh", *big_log.argv(*command.split())],
@@ -168,15 +183,15 @@ def test_a_pipe_that_closes_early_makes_no_noise(big_log: House, command: str) -
         text=True,
         check=False,
     )
-    assert done.stderr == ""
-    assert _without_age(done.stdout) == _without_age(whole.stdout.splitlines()[0] + "\n")
+    assert strip_run_note(done.stderr) == ""
+    assert _strip_age(done.stdout) == _strip_age(whole.stdout.splitlines()[0] + "\n")
 
 
-def _without_age(text: str) -> str:
+def _strip_age(text: str) -> str:
     return re.sub(r"\s+", " ", text)
 
 
-def test_a_closed_stdout_is_no_fault(old_runs: House) -> None:
+def test_a_closed_stdout_is_no_fault(old_runs: CliEnv) -> None:
     argv = old_runs.argv("show")
     done = subprocess.run(
         ["sh", "-c", 'exec "$@" >&-', "sh", *argv],
@@ -190,18 +205,18 @@ def test_a_closed_stdout_is_no_fault(old_runs: House) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_reading_while_the_run_writes_gives_a_whole_beginning(house: House) -> None:
-    run_id = house.detach("scripted", "[[call]]\nrun = 'seq 1 2000'\nrepeat = 45\n" + SAYS_HELLO)
-    seen = [house.inspan("events", run_id)]
+def test_reading_while_the_run_writes_gives_a_whole_beginning(cli_env: CliEnv) -> None:
+    run_id = cli_env.detach("scripted", "[[call]]\nrun = 'seq 1 2000'\nrepeat = 45\n" + SAYS_HELLO)
+    seen = [cli_env.inspan("events", run_id)]
     while '"run_ended"' not in seen[-1].stdout:
-        seen.append(house.inspan("events", run_id))
+        seen.append(cli_env.inspan("events", run_id))
     final = seen[-1].stdout
     assert [(done.returncode, done.stderr) for done in seen] == [(0, "")] * len(seen)
     assert all(final.startswith(done.stdout) for done in seen)
-    assert [line["n"] for line in lines_of(final)] == list(range(1, len(house.events(run_id)) + 1))
+    assert [line["n"] for line in lines_of(final)] == list(range(1, len(cli_env.events(run_id)) + 1))
 
 
-def test_the_schema_describes_every_event_that_a_run_writes(old_runs: House) -> None:
+def test_the_schema_describes_every_event_that_a_run_writes(old_runs: CliEnv) -> None:
     done = old_runs.inspan("schema", "events")
     schema = json.loads(done.stdout)
     kinds = {name for each in schema["$defs"].values() for name in _kinds(each)}

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from inspan.cli.short_form import spelled_out
-from tests.house import House
+from inspan.cli.short_form import expand_short_form
+from tests.cli_env import CliEnv
 
-from .refusal import Refusal, refusal_of, told
-from .scenes import SAYS_HELLO
+from .refusal import Refusal, expect_refusal, parse_refusal
+from .scenarios import SAYS_HELLO
 
 COMMANDS = ("logs", "ps", "run", "show")
 RUNS = [
@@ -59,39 +59,39 @@ NO_RUNS = [
 
 @pytest.mark.parametrize("arguments", RUNS, ids=repr)
 def test_a_prompt_is_a_run(arguments: list[str]) -> None:
-    assert spelled_out(arguments, COMMANDS) == ["run", *arguments]
+    assert expand_short_form(arguments, COMMANDS) == ["run", *arguments]
 
 
 @pytest.mark.parametrize("arguments", NO_RUNS, ids=repr)
 def test_anything_else_is_a_command_or_a_mistake_as_before(arguments: list[str]) -> None:
-    assert spelled_out(arguments, COMMANDS)[0] == arguments[0]
+    assert expand_short_form(arguments, COMMANDS)[0] == arguments[0]
 
 
 @pytest.mark.parametrize("word", ["fix", "rnu"])
 def test_a_single_word_is_what_is_told_of_options_without_a_prompt(word: str) -> None:
-    assert spelled_out(["--json", word], COMMANDS) == [word]
+    assert expand_short_form(["--json", word], COMMANDS) == [word]
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["options before", "options after"])
-def test_a_prompt_alone_does_what_run_does(house: House, before: bool) -> None:
-    options = ["-a", "scripted", "--profile", "clean", "--model-from", house.scenario(SAYS_HELLO)]
+def test_a_prompt_alone_does_what_run_does(cli_env: CliEnv, before: bool) -> None:
+    options = ["-a", "scripted", "--profile", "clean", "--model-from", cli_env.scenario(SAYS_HELLO)]
     arguments = [*options, "say hello"] if before else ["say hello", *options]
-    done = house.inspan(*arguments)
+    done = cli_env.inspan(*arguments)
     assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
-    assert json.loads((house.folder() / "run.json").read_text())["task"]["prompt"] == "say hello"
+    assert json.loads((cli_env.folder() / "run.json").read_text())["task"]["prompt"] == "say hello"
 
 
-def test_a_prompt_is_read_from_stdin(house: House) -> None:
-    done = house.inspan("-", "-a", "scripted", "--model-from", house.scenario(SAYS_HELLO), stdin="say hello\n")
+def test_a_prompt_is_read_from_stdin(cli_env: CliEnv) -> None:
+    done = cli_env.inspan("-", "-a", "scripted", "--model-from", cli_env.scenario(SAYS_HELLO), stdin="say hello\n")
     assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
-    assert (house.folder() / "prompt.md").read_text() == "say hello\n"
+    assert (cli_env.folder() / "prompt.md").read_text() == "say hello\n"
 
 
 @pytest.mark.parametrize(
     "arguments", [("fix it", "-a", "cdoex"), ("-a", "cdoex", "fix it"), ("fix it", "more"), ("fix it", "--modle", "x")]
 )
-def test_a_refused_prompt_is_refused_as_run_refuses_it(untouched: House, arguments: tuple[str, ...]) -> None:
-    assert refusal_of(untouched, *arguments) == refusal_of(untouched, "run", *arguments)
+def test_a_refused_prompt_is_refused_as_run_refuses_it(readonly_env: CliEnv, arguments: tuple[str, ...]) -> None:
+    assert expect_refusal(readonly_env, *arguments) == expect_refusal(readonly_env, "run", *arguments)
 
 
 @pytest.mark.parametrize(
@@ -106,23 +106,23 @@ def test_a_refused_prompt_is_refused_as_run_refuses_it(untouched: House, argumen
     ids=repr,
 )
 def test_an_unknown_word_is_refused_with_the_way_to_write_a_prompt(
-    untouched: House, arguments: tuple[str, ...], message: str
+    readonly_env: CliEnv, arguments: tuple[str, ...], message: str
 ) -> None:
     hint = 'A prompt is quoted, or follows `run`: inspan "fix the test", inspan run fix.'
     expected = Refusal(exit_code=2, code="usage", message=message, next=f"Try `inspan --help`. {hint}")
-    assert told(untouched.inspan(*arguments, "--json")) == expected
-    assert untouched.inspan(*arguments).stderr == f"inspan: {message}\n  → {expected.next}\n"
+    assert parse_refusal(readonly_env.inspan(*arguments, "--json")) == expected
+    assert readonly_env.inspan(*arguments).stderr == f"inspan: {message}\n  → {expected.next}\n"
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("-h",), ("--version",), ("-V",), ("rnu",)], ids=" ".join)
-def test_help_and_mistakes_import_no_command_but_run(untouched: House, arguments: tuple[str, ...]) -> None:
-    script = "import sys; from inspan.cli.start import run; run(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
-    printed = loaded_by(untouched, script, *arguments)
+def test_help_and_mistakes_import_no_command_but_run(readonly_env: CliEnv, arguments: tuple[str, ...]) -> None:
+    script = "import sys; from inspan.cli.main import run; run(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
+    printed = run_script(readonly_env, script, *arguments)
     loaded = {name.rpartition(".")[2] for name in printed.split() if name.startswith("inspan.cli.commands.")}
     assert loaded == ({"run"} if arguments == ("rnu",) else set())
 
 
-def loaded_by(house: House, script: str, *arguments: str) -> str:
+def run_script(cli_env: CliEnv, script: str, *arguments: str) -> str:
     """What a Python script prints on stderr."""
     argv = [sys.executable, "-c", script, *arguments]
-    return subprocess.run(argv, env=house.env, capture_output=True, text=True, check=True).stderr
+    return subprocess.run(argv, env=cli_env.env, capture_output=True, text=True, check=True).stderr

@@ -6,19 +6,21 @@ from typing import Any
 
 import pytest
 
-from inspan.engine.program import on_this_machine
-from inspan.engine.registry import driver
-from tests.engine.puppet import PRELUDE, Fake
-from tests.house import House
-from tests.npm import Registry
+from inspan.agents.program import fill_platform
+from inspan.agents.registry import find_driver
+from tests.cli_env import CliEnv
+from tests.npm_registry import Registry
+from tests.running.fake_agent import PRELUDE, Fake
 
-from .refusal import refusal_of
+from .refusal import expect_refusal
 
 _HELP = 'if sys.argv[1:] == ["exec", "--help"]: print({words!r}); sys.exit()\n'
-_TRIED = driver("codex").install.version
+_TRIED = find_driver("codex").program.install.version
 
 
-def _codex(fake: Fake, version: str, *, names: tuple[str, ...] = driver("codex").accepts) -> dict[str, str]:
+def _codex(
+    fake: Fake, version: str, *, names: tuple[str, ...] = find_driver("codex").program.required_flags
+) -> dict[str, str]:
     """A house in which Codex says that it is of this version, and names these options in its help."""
     head, begin = PRELUDE.replace("0.163.0", version).split("prompt = ", 1)
     acts = f"{head}{_HELP.format(words=' '.join(names))}prompt = {begin}begin(); say('hello'); finish()\n"
@@ -29,8 +31,8 @@ def _run(*more: str) -> list[str]:
     return ["run", "do it", "-a", "codex", "--profile", "user", "--model-from", "direct", *more]
 
 
-def _finding(house: House, agent: str, env: dict[str, str], *more: str, code: int = 0) -> dict[str, Any]:
-    done = house.inspan("doctor", agent, "--json", *more, env=env)
+def _finding(cli_env: CliEnv, agent: str, env: dict[str, str], *more: str, code: int = 0) -> dict[str, Any]:
+    done = cli_env.inspan("doctor", agent, "--json", *more, env=env)
     assert (done.returncode, done.stderr) == (code, "")
     found = {each["subject"]: each for each in json.loads(done.stdout)["findings"]}
     assert [name for name in found if name.startswith("agent ")] == [f"agent {agent}"]
@@ -38,44 +40,44 @@ def _finding(house: House, agent: str, env: dict[str, str], *more: str, code: in
 
 
 @pytest.mark.parametrize("version", ["0.150.0", "0.999.0"])
-def test_a_version_that_was_never_tried_works_with_a_warning(house: House, fake: Fake, version: str) -> None:
+def test_a_version_that_was_never_tried_works_with_a_warning(cli_env: CliEnv, fake: Fake, version: str) -> None:
     env = _codex(fake, version)
-    done = house.inspan(*_run(), env=env)
-    sentence = f"Codex {version} was never tried: the matrix was run on {_TRIED}."
-    assert (done.returncode, house.events()[0]["warnings"]) == (0, [sentence]), done.stderr
+    done = cli_env.inspan(*_run(), env=env)
+    sentence = f"Codex {version} was not tested: the matrix was run on {_TRIED}."
+    assert (done.returncode, cli_env.events()[0]["warnings"]) == (0, [sentence]), done.stderr
     assert f"! {sentence}\n" in done.stdout + done.stderr
 
 
-def test_a_version_that_was_tried_is_not_warned_of(house: House, fake: Fake) -> None:
+def test_a_version_that_was_tried_is_not_warned_of(cli_env: CliEnv, fake: Fake) -> None:
     env = _codex(fake, _TRIED)
-    done = house.inspan(*_run("--strict"), env=env)
-    assert (done.returncode, house.events()[0].get("warnings", [])) == (0, []), done.stderr
+    done = cli_env.inspan(*_run("--strict"), env=env)
+    assert (done.returncode, cli_env.events()[0].get("warnings", [])) == (0, []), done.stderr
 
 
-def test_strict_refuses_a_version_that_was_never_tried_and_names_those_that_were(house: House, fake: Fake) -> None:
+def test_strict_refuses_a_version_that_was_never_tried_and_names_those_that_were(cli_env: CliEnv, fake: Fake) -> None:
     env = _codex(fake, "0.999.0")
-    refusal = refusal_of(house, *_run("--strict"), env=env)
+    refusal = expect_refusal(cli_env, *_run("--strict"), env=env)
     assert (refusal.exit_code, refusal.code) == (5, "agent_untested")
-    assert refusal.message == f"Codex 0.999.0 was never tried: the matrix was run on {_TRIED}."
+    assert refusal.message == f"Codex 0.999.0 was not tested: the matrix was run on {_TRIED}."
     tried = f"codex@{_TRIED}"
     assert refusal.next == (
-        f"Leave --strict out, or use one that was tried: `inspan agents install {tried}`, then `-a {tried}`."
+        f"Leave --strict out, or use one that was tested: `inspan agents install {tried}`, then `-a {tried}`."
     )
 
 
-def test_a_version_below_the_oldest_that_works_is_refused_in_any_case(house: House, fake: Fake) -> None:
+def test_a_version_below_the_oldest_that_works_is_refused_in_any_case(cli_env: CliEnv, fake: Fake) -> None:
     env = _codex(fake, "0.148.0")
-    refusal = refusal_of(house, *_run(), env=env)
+    refusal = expect_refusal(cli_env, *_run(), env=env)
     assert (refusal.exit_code, refusal.code) == (5, "agent_too_old")
-    assert "it takes 0.149.0" in refusal.message
-    found = _finding(house, "codex", env, code=5)
+    assert "the oldest supported version is 0.149.0" in refusal.message
+    found = _finding(cli_env, "codex", env, code=5)
     assert (found["state"], found["remedy"]) == ("problem", "install codex")
 
 
-def test_the_doctor_names_the_versions_that_were_tried_and_the_key(house: House, fake: Fake) -> None:
+def test_the_doctor_names_the_versions_that_were_tried_and_the_key(cli_env: CliEnv, fake: Fake) -> None:
     env = _codex(fake, _TRIED)
     program = f"{env['INSPAN_CODEX_BIN']} (INSPAN_CODEX_BIN)"
-    assert _finding(house, "codex", env) == {
+    assert _finding(cli_env, "codex", env) == {
         "subject": "agent codex",
         "state": "ok",
         "detail": f"Codex {_TRIED} at {program}; tried on {_TRIED}; key in CODEX_API_KEY",
@@ -85,78 +87,78 @@ def test_the_doctor_names_the_versions_that_were_tried_and_the_key(house: House,
 
 
 def test_the_doctor_doubts_what_was_never_tried_and_options_that_its_help_does_not_name(
-    house: House, fake: Fake
+    cli_env: CliEnv, fake: Fake
 ) -> None:
-    env = _codex(fake, "0.999.0", names=driver("codex").accepts[2:])
-    found = _finding(house, "codex", env)
-    first, second = driver("codex").accepts[:2]
+    env = _codex(fake, "0.999.0", names=find_driver("codex").program.required_flags[2:])
+    found = _finding(cli_env, "codex", env)
+    first, second = find_driver("codex").program.required_flags[:2]
     sentence = (
-        f"Codex 0.999.0 was never tried: the matrix was run on {_TRIED}. its help does not name {first}, {second}."
+        f"Codex 0.999.0 was not tested: the matrix was run on {_TRIED}. its help does not name {first}, {second}."
     )
     assert (found["state"], found["remedy"]) == ("warning", "install codex")
     assert f"; {sentence}; key in CODEX_API_KEY" in found["detail"]
     assert "inspan matrix --agent codex@0.999.0" in found["next_step"]
 
 
-def test_a_help_that_did_not_come_is_asked_for_again(house: House, fake: Fake) -> None:
+def test_a_help_that_did_not_come_is_asked_for_again(cli_env: CliEnv, fake: Fake) -> None:
     env = _codex(fake, _TRIED)
-    program, busy = Path(env["INSPAN_CODEX_BIN"]), house.root / "busy"
+    program, busy = Path(env["INSPAN_CODEX_BIN"]), cli_env.root / "busy"
     program.write_text(program.read_text().replace("print('--", f"os.path.exists({str(busy)!r}) or print('--"))
     busy.touch()
-    assert _finding(house, "codex", env)["state"] == "warning"
+    assert _finding(cli_env, "codex", env)["state"] == "warning"
     busy.unlink()
-    assert _finding(house, "codex", env)["state"] == "ok"
+    assert _finding(cli_env, "codex", env)["state"] == "ok"
     busy.touch()
-    assert _finding(house, "codex", env)["state"] == "ok"
+    assert _finding(cli_env, "codex", env)["state"] == "ok"
 
 
 @pytest.mark.parametrize(("agent", "code"), [("scripted", 0), ("xai", 0), ("codex", 5)])
-def test_the_doctor_of_named_agents_answers_for_those(house: House, agent: str, code: int) -> None:
+def test_the_doctor_of_named_agents_answers_for_those(cli_env: CliEnv, agent: str, code: int) -> None:
     env = {"INSPAN_CODEX_BIN": "/nonexistent/codex", "XAI_API_KEY": "xai-0123456789abcdef"}
-    assert (_finding(house, agent, env, code=code)["state"] == "problem") == bool(code)
+    assert (_finding(cli_env, agent, env, code=code)["state"] == "problem") == bool(code)
 
 
-def test_the_doctor_looks_at_every_name_once_and_refuses_one_that_there_is_not(house: House) -> None:
-    done = house.inspan("doctor", "scripted", "codex", "scripted", "--json")
+def test_the_doctor_looks_at_every_name_once_and_refuses_one_that_there_is_not(cli_env: CliEnv) -> None:
+    done = cli_env.inspan("doctor", "scripted", "codex", "scripted", "--json")
     subjects = [each["subject"] for each in json.loads(done.stdout)["findings"]]
     assert [name for name in subjects if name.startswith("agent ")] == ["agent scripted", "agent codex"]
-    refusal = refusal_of(house, "doctor", "codex", "codx")
+    refusal = expect_refusal(cli_env, "doctor", "codex", "codx")
     assert (refusal.exit_code, refusal.code) == (2, "unknown_agent")
 
 
 def test_the_doctor_of_an_agent_with_many_providers_finds_the_key_that_a_run_would_use(
-    house: House, fake: Fake
+    cli_env: CliEnv, fake: Fake
 ) -> None:
-    pi = fake("pi", f"print({driver('pi').install.version!r})")
-    found = _finding(house, "pi", {"INSPAN_PI_BIN": pi, "XAI_API_KEY": "xai-0123456789abcdef"})
+    pi = fake("pi", f"print({find_driver('pi').program.install.version!r})")
+    found = _finding(cli_env, "pi", {"INSPAN_PI_BIN": pi, "XAI_API_KEY": "xai-0123456789abcdef"})
     assert found["detail"].endswith("; key in XAI_API_KEY")
 
 
 def test_a_version_is_put_in_place_by_the_doctor_and_used_by_its_number(
-    house: House, node: Path, shelf: Registry
+    cli_env: CliEnv, node: Path, npm_registry: Registry
 ) -> None:
     """Claude Code in a version of which no wheel is known: npm has it, one package for each platform."""
-    (house.root / "data" / "inspan").mkdir()
-    (house.root / "data" / "inspan" / "node").symlink_to(node)
-    package = on_this_machine("@anthropic-ai/claude-code-{platform}")
-    shelf.publish(package, "2.1.300", {"claude": "#!/bin/sh\necho '2.1.300 (Claude Code)'\n"})
-    env = {**shelf.env, "ANTHROPIC_API_KEY": "sk-ant-0123456789abcdef"}
-    missing = _finding(house, "claude@2.1.300", env, code=5)
+    (cli_env.root / "data" / "inspan").mkdir()
+    (cli_env.root / "data" / "inspan" / "node").symlink_to(node)
+    package = fill_platform("@anthropic-ai/claude-code-{platform}")
+    npm_registry.publish(package, "2.1.300", {"claude": "#!/bin/sh\necho '2.1.300 (Claude Code)'\n"})
+    env = {**npm_registry.env, "ANTHROPIC_API_KEY": "sk-ant-0123456789abcdef"}
+    missing = _finding(cli_env, "claude@2.1.300", env, code=5)
     assert (missing["state"], missing["remedy"]) == ("problem", "install claude@2.1.300")
-    program = house.root / "data/inspan/agents/claude/2.1.300/node_modules" / package / "claude"
-    fixed = _finding(house, "claude@2.1.300", env, "--fix")
+    program = cli_env.root / "data/inspan/agents/claude/2.1.300/node_modules" / package / "claude"
+    fixed = _finding(cli_env, "claude@2.1.300", env, "--fix")
     assert fixed["detail"] == f"installed 2.1.300 at {program}"
-    assert _finding(house, "claude@2.1.300", env)["detail"].startswith(f"Claude Code 2.1.300 at {program} ")
-    again = house.inspan("agents", "install", "claude@2.1.300", env=env)
+    assert _finding(cli_env, "claude@2.1.300", env)["detail"].startswith(f"Claude Code 2.1.300 at {program} ")
+    again = cli_env.inspan("agents", "install", "claude@2.1.300", env=env)
     assert again.stdout == f"claude@2.1.300 2.1.300 at {program}\n"
-    refusal = refusal_of(house, "agents", "install", "claude@2.1.200", env=env)
+    refusal = expect_refusal(cli_env, "agents", "install", "claude@2.1.200", env=env)
     assert (refusal.exit_code, refusal.code) == (5, "agent_too_old")
 
 
-def test_a_fix_that_fails_is_told_with_the_next_step(house: House, node: Path, shelf: Registry) -> None:
-    (house.root / "data" / "inspan").mkdir()
-    (house.root / "data" / "inspan" / "node").symlink_to(node)
-    found = _finding(house, "claude@2.1.300", shelf.env, "--fix", code=5)
+def test_a_fix_that_fails_is_told_with_the_next_step(cli_env: CliEnv, node: Path, npm_registry: Registry) -> None:
+    (cli_env.root / "data" / "inspan").mkdir()
+    (cli_env.root / "data" / "inspan" / "node").symlink_to(node)
+    found = _finding(cli_env, "claude@2.1.300", npm_registry.env, "--fix", code=5)
     assert found["state"] == "problem"
     assert "E404" in found["detail"]
     assert "INSPAN_CLAUDE_BIN" in found["next_step"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from inspan.config import Config, load
-from inspan.config.editing import Desk, FileName, desk
+from inspan.config.editor import ConfigEditor, FileName, open_editor
 from inspan.errors import BadConfig
 
 AGENTS = ("codex", "my-agent", "scripted")
@@ -38,10 +38,12 @@ class Home:
     def load(self, variables: dict[str, str] | None = None, *, flags: dict[str, object] | None = None) -> Config:
         return load(str(self.work), env={**self.env, **(variables or {})}, known_agents=AGENTS, flags=flags)
 
-    def refusal(self, variables: dict[str, str] | None = None, *, flags: dict[str, object] | None = None) -> BadConfig:
+    def expect_refusal(
+        self, variables: dict[str, str] | None = None, *, flags: dict[str, object] | None = None
+    ) -> BadConfig:
         with pytest.raises(BadConfig) as refused:
             self.load(variables, flags=flags)
         return refused.value
 
-    def desk(self, name: FileName = "user") -> Desk:
-        return desk(name, cwd=str(self.work), env=self.env, known_agents=AGENTS)
+    def open_editor(self, name: FileName = "user") -> ConfigEditor:
+        return open_editor(name, cwd=str(self.work), env=self.env, known_agents=AGENTS)

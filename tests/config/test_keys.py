@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspan.config.keys import find, path_of, spelled
-from inspan.config.places import Scope
+from inspan.config.keys import find_node, format_key, parse_key
+from inspan.config.locations import Scope
 from inspan.errors import BadConfig
 
 SCOPE = Scope(agents=("codex", "scripted"), home="/")
@@ -21,21 +21,21 @@ SCOPE = Scope(agents=("codex", "scripted"), home="/")
     ],
 )
 def test_a_key_is_a_path_of_names(key: str, path: tuple[str, ...]) -> None:
-    assert path_of(key) == path
-    assert spelled(path) == key
+    assert parse_key(key) == path
+    assert format_key(path) == key
 
 
 @pytest.mark.parametrize("key", ["", ".", "a.", ".a", "a..b", 'a."b', "a b", "a\n", "a\udcff", "größe", "*"])
 def test_what_is_no_key_is_refused(key: str) -> None:
     with pytest.raises(BadConfig) as refused:
-        path_of(key)
+        parse_key(key)
     assert refused.value.message.startswith(f"key {key!r}: ")
     assert "runtime.default" in refused.value.next_step
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\"'\\"), min_size=1), min_size=1).map(tuple))
 def test_what_is_spelled_is_read_back(path: tuple[str, ...]) -> None:
-    assert path_of(spelled(path)) == path
+    assert parse_key(format_key(path)) == path
 
 
 @pytest.mark.parametrize(
@@ -58,16 +58,16 @@ def test_what_is_spelled_is_read_back(path: tuple[str, ...]) -> None:
         ("agents.zzz", "names no agent.", "Known agents: codex, scripted."),
         ("mcp.docs.ulr", "is not a known key.", "Did you mean 'mcp.docs.url'?"),
         ("runtime.model.x", "runtime.model is a value and has nothing below it.", "Shorten the key."),
-        ('models.""', "is no name.", "Use letters, digits, - and _."),
-        ('agents.codex.env."A=B"', "is no name.", "Use letters, digits, - and _."),
+        ('models.""', "is not a name.", "Use letters, digits, - and _."),
+        ('agents.codex.env."A=B"', "is not a name.", "Use letters, digits, - and _."),
     ],
 )
 def test_an_unknown_key_is_refused_with_the_one_that_was_meant(key: str, problem: str, next_step: str) -> None:
     with pytest.raises(BadConfig) as refused:
-        find(path_of(key), scope=SCOPE)
+        find_node(parse_key(key), scope=SCOPE)
     assert (refused.value.message, refused.value.next_step) == (f"key {key!r}: {problem}", next_step)
 
 
 def test_the_part_of_a_key_that_is_unknown_is_the_one_that_is_named() -> None:
     with pytest.raises(BadConfig, match=r"^key 'agents\.cdoex': "):
-        find(("agents", "cdoex", "model"), scope=SCOPE)
+        find_node(("agents", "cdoex", "model"), scope=SCOPE)

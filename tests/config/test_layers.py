@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from inspan.config import AgentSettings, Layer, Settings, load
-from inspan.config.editing import FileName
-from inspan.config.places import files
-from inspan.config.settings import Runtime, Server, TimeLimits
+from inspan.config.editor import FileName
+from inspan.config.locations import list_files
+from inspan.config.settings import LimitSettings, Runtime, Server
 
 from .home import AGENTS, Home
 
@@ -121,7 +121,9 @@ def test_every_key_can_be_set(home: Home) -> None:
             print_command="p",
         ),
         models={"gpt-5.2": "x"},
-        limits=TimeLimits(timeout_s=3600.0, start_timeout_s=5.0, idle_timeout_s=0.5, stall_timeout_s=None, max_turns=3),
+        limits=LimitSettings(
+            timeout_s=3600.0, start_timeout_s=5.0, idle_timeout_s=0.5, stall_timeout_s=None, max_turns=3
+        ),
         agents={
             "my-agent": AgentSettings(
                 model="n",
@@ -151,8 +153,8 @@ def test_flags_may_be_values_of_a_program(home: Home) -> None:
 
 
 def test_a_flag_that_is_no_key_or_a_table_is_refused(home: Home) -> None:
-    assert "Did you mean 'limits.timeout'?" in home.refusal(flags={"limits.timeuot": 1}).next_step
-    assert "is a table of keys" in home.refusal(flags={"limits": 1}).message
+    assert "Did you mean 'limits.timeout'?" in home.expect_refusal(flags={"limits.timeuot": 1}).next_step
+    assert "is a table of keys" in home.expect_refusal(flags={"limits": 1}).message
 
 
 def test_the_users_file_follows_the_xdg_rules(home: Home, tmp_path: Path) -> None:
@@ -163,11 +165,11 @@ def test_the_users_file_follows_the_xdg_rules(home: Home, tmp_path: Path) -> Non
     (folder / "config.toml").write_text('[runtime]\nmodel = "there"\n')
     assert home.load().settings.runtime.model == "there"
     home.env["XDG_CONFIG_HOME"] = "elsewhere"
-    assert files(str(home.work), home.env)[0] == Layer("user", str(home.paths["user"]))
+    assert list_files(str(home.work), home.env)[0] == Layer("user", str(home.paths["user"]))
 
 
 def folder_of_project(cwd: Path, home: Path) -> str:
-    return os.path.dirname(files(str(cwd), {"HOME": str(home)})[1].path)
+    return os.path.dirname(list_files(str(cwd), {"HOME": str(home)})[1].path)
 
 
 def test_the_projects_file_is_found_from_below_and_not_above_the_top_level(home: Home) -> None:
@@ -211,7 +213,7 @@ def test_a_folder_that_everybody_may_write_to_is_nobodys_project(home: Home) -> 
     (shared / "inspan.toml").write_text("[runtime]\nmodel = 'planted'\n")
     for folder in (mine, shared):
         assert load(str(folder), env=home.env, known_agents=AGENTS).settings == Settings()
-    assert [layer.name for layer in files(str(shared), home.env)] == ["user"]
+    assert [layer.name for layer in list_files(str(shared), home.env)] == ["user"]
     assert folder_of_project(mine, home.root) == str(mine)
 
 
@@ -245,13 +247,13 @@ def test_an_empty_file_says_nothing(home: Home, name: FileName) -> None:
 )
 def test_keys_that_do_not_go_together_are_refused(home: Home, text: str, problem: str, next_step: str) -> None:
     path = home.write("user", text)
-    refused = home.refusal()
+    refused = home.expect_refusal()
     assert (refused.message, refused.next_step) == (f"{problem} (in {path}).", next_step)
 
 
 def test_a_stronger_layer_can_switch_off_what_a_weaker_one_says(home: Home) -> None:
     home.write("user", "[mcp.docs]\ncommand = 'a'\n")
-    assert "exclude each other" in home.refusal({"INSPAN_MCP_DOCS_URL": "https://example.org"}).message
+    assert "exclude each other" in home.expect_refusal({"INSPAN_MCP_DOCS_URL": "https://example.org"}).message
     home.write("user", f"projects.trusted = ['{home.work}']\n[mcp.docs]\ncommand = 'a'\n")
     home.write("local", "[mcp.docs]\ncommand = ''\nurl = 'https://example.org'\n")
     assert home.load().settings.mcp == {"docs": Server(url="https://example.org")}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from inspan.config.editing import assign, remove
-from inspan.config.listing import rows
+from inspan.config.editor import assign, remove
+from inspan.config.listing import list_rows
 from inspan.errors import BadConfig
 
 from .home import Home
@@ -35,12 +35,12 @@ def test_another_file_may_say_more_of_it(home: Home) -> None:
         ),
         (
             '[agents.mine]\ndialect = "cdoex"\n',
-            "agents.mine.dialect 'cdoex': no such agent",
+            "agents.mine.dialect 'cdoex': unknown agent",
             "Did you mean 'codex'? Known agents: codex, my-agent, scripted, chat.",
         ),
         (
             f'{MINE}[agents.other]\ndialect = "mine"\n',
-            "agents.other.dialect 'mine': no such agent",
+            "agents.other.dialect 'mine': unknown agent",
             "Known agents: codex, my-agent, scripted, chat.",
         ),
         (
@@ -55,12 +55,12 @@ def test_another_file_may_say_more_of_it(home: Home) -> None:
         ),
         (
             '[agents."My Agent"]\ndialect = "codex"\n',
-            "key 'agents.\"My Agent\"': is no name for an agent",
+            "key 'agents.\"My Agent\"': is not a name for an agent",
             "Use small letters, digits and - between them.",
         ),
         (
             '[agents."a:b"]\ndialect = "codex"\n',
-            "key 'agents.\"a:b\"': is no name for an agent",
+            "key 'agents.\"a:b\"': is not a name for an agent",
             "Use small letters, digits and - between them.",
         ),
         (f'{MINE}dialect_ = "x"\n', "key 'agents.mine.dialect_': is not a known key", "Did you mean"),
@@ -73,7 +73,7 @@ def test_another_file_may_say_more_of_it(home: Home) -> None:
 )
 def test_what_makes_no_agent_is_refused(home: Home, text: str, told: str, next_step: str) -> None:
     path = home.write("user", text)
-    refused = home.refusal()
+    refused = home.expect_refusal()
     assert refused.message == f"{told} (in {path})."
     assert refused.next_step.startswith(next_step)
 
@@ -83,33 +83,35 @@ def test_a_stronger_layer_can_take_it_away(home: Home) -> None:
     home.write("local", '[agents.mine]\ndialect = ""\n')
     home.trust()
     home.write("user", f'{MINE}[projects]\ntrusted = ["{home.work}"]\n')
-    assert home.refusal().message.startswith("key 'agents.mine': names no agent")
+    assert home.expect_refusal().message.startswith("key 'agents.mine': names no agent")
 
 
 @pytest.mark.parametrize("key", ["dialect = 'codex'", "command = 'rm -rf /'", "flags = ['-v']"])
 def test_a_project_that_is_not_trusted_brings_no_agent(home: Home, key: str) -> None:
     home.write("user", MINE)
     home.write("project", f"[agents.mine]\n{key}\n")
-    assert "is not taken from a project that you do not trust" in home.refusal().message
+    assert "is not taken from a project that you do not trust" in home.expect_refusal().message
 
 
 def test_it_is_made_and_changed_by_single_keys(home: Home) -> None:
-    assign(home.desk(), "agents.mine.dialect", "codex")
-    assign(home.desk(), "agents.mine.command", "my-codex")
-    assign(home.desk(), "agents.mine.flags", "-q,-v")
-    assign(home.desk(), "runtime.default", "mine")
+    assign(home.open_editor(), "agents.mine.dialect", "codex")
+    assign(home.open_editor(), "agents.mine.command", "my-codex")
+    assign(home.open_editor(), "agents.mine.flags", "-q,-v")
+    assign(home.open_editor(), "runtime.default", "mine")
     written = home.paths["user"].read_text()
     assert written == (
         '[agents.mine]\ndialect = "codex"\ncommand = "my-codex"\nflags = ["-q", "-v"]\n\n[runtime]\ndefault = "mine"\n'
     )
-    assert {row.key: row.value for row in rows(home.load(), "agents.mine.flags")} == {"agents.mine.flags": ["-q", "-v"]}
-    remove(home.desk(), "runtime.default")
-    remove(home.desk(), "agents.mine")
+    assert {row.key: row.value for row in list_rows(home.load(), "agents.mine.flags")} == {
+        "agents.mine.flags": ["-q", "-v"]
+    }
+    remove(home.open_editor(), "runtime.default")
+    remove(home.open_editor(), "agents.mine")
     assert home.load().settings.agents == {}
 
 
 @pytest.mark.parametrize(("key", "value"), [("agents.mine.model", "m"), ("agents.codex.dialect", "scripted")])
 def test_a_key_that_makes_no_agent_changes_nothing(home: Home, key: str, value: str) -> None:
     with pytest.raises(BadConfig, match=r"names no agent|is an agent already"):
-        assign(home.desk(), key, value)
+        assign(home.open_editor(), key, value)
     assert not home.paths["user"].exists()

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from inspan.config.keys import leaves, tree
+from inspan.config.keys import key_tree, leaves
 from inspan.config.schema import json_schema
 
 from .home import AGENTS
@@ -63,7 +63,7 @@ _RULES: dict[str, Callable[[Any, Any, dict[str, Any]], bool]] = {
 
 
 def test_every_key_is_in_the_schema_with_its_words() -> None:
-    for path, leaf in leaves(tree()):
+    for path, leaf in leaves(key_tree()):
         node: Any = SCHEMA
         for name in path:
             known = node.get("properties", {})

@@ -4,12 +4,12 @@ import msgspec
 import pytest
 
 from inspan.config import AgentSettings, Settings
-from inspan.config.keys import leaves, spelled, tree
-from inspan.config.settings import Server, TimeLimits
+from inspan.config.keys import format_key, key_tree, leaves
+from inspan.config.settings import LimitSettings, Server
 from inspan.protocol.limits import Limits
 from inspan.protocol.task import McpServer, Task
 
-KEYS = {spelled(path).replace('"*"', "NAME"): leaf for path, leaf in leaves(tree())}
+KEYS = {format_key(path).replace('"*"', "NAME"): leaf for path, leaf in leaves(key_tree())}
 GUARDED = {
     *("runtime.mode", "runtime.profile", "runtime.sandbox", "runtime.print_command"),
     *(f"agents.NAME.{name}" for name in ("program", "login", "key_env", "key_file", "key_cmd", "keyring", "env.NAME")),
@@ -31,17 +31,17 @@ def test_exactly_these_keys_need_trust_and_these_are_hidden() -> None:
     assert {key for key, leaf in KEYS.items() if leaf.note.guarded} == GUARDED
     hidden = {key for key, leaf in KEYS.items() if leaf.note.secret}
     assert hidden == {"agents.NAME.env.NAME", "mcp.NAME.env.NAME", "mcp.NAME.headers.NAME"}
-    assert {key for key, leaf in KEYS.items() if leaf.note.mine} == {"projects.trusted"}
+    assert {key for key, leaf in KEYS.items() if leaf.note.user_only} == {"projects.trusted"}
 
 
 def test_every_default_is_a_value_of_its_key() -> None:
     for leaf in KEYS.values():
-        assert leaf.note.kind.read(leaf.note.kind.spell(leaf.default)) == leaf.default
+        assert leaf.note.value_type.read(leaf.note.value_type.to_toml(leaf.default)) == leaf.default
 
 
 def test_the_limits_without_configuration_are_those_of_a_task() -> None:
-    assert Settings().limits.for_task() == Limits()
-    assert TimeLimits.__struct_fields__ == Limits.__struct_fields__
+    assert Settings().limits.to_limits() == Limits()
+    assert LimitSettings.__struct_fields__ == Limits.__struct_fields__
 
 
 def test_a_server_is_one_that_a_task_can_hold() -> None:

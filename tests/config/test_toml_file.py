@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from inspan.config.editing import FileName
+from inspan.config.editor import FileName, assign
 from inspan.config.toml_file import MAX_BYTES, parse, read, replace
 from inspan.errors import BadConfig
 
@@ -79,10 +79,10 @@ def a_long_number(path: Path) -> None:
 
 
 BAD = [
-    (a_folder, "is no file."),
-    (a_pipe, "is no file."),
+    (a_folder, "is not a file."),
+    (a_pipe, "is not a file."),
     (a_socket, "cannot be read: "),
-    (a_device, "is no file."),
+    (a_device, "is not a file."),
     (a_dangling_link, "is a link that leads nowhere."),
     (a_link_to_itself, "cannot be read: Too many levels of symbolic links."),
     (bytes_that_are_no_text, "is not UTF-8 at line 2."),
@@ -106,14 +106,14 @@ def test_what_is_no_configuration_file_is_refused_and_named(
     path = home.paths[file]
     path.parent.mkdir(parents=True, exist_ok=True)
     made(path)
-    refused = home.refusal()
+    refused = home.expect_refusal()
     assert refused.message.startswith(f"file '{path}': {problem}")
     assert refused.next_step
 
 
 def test_the_line_that_is_no_toml_is_named(home: Home) -> None:
     words(home.write("user", ""))
-    assert "(at line 2, " in home.refusal().message
+    assert "(at line 2, " in home.expect_refusal().message
 
 
 def test_a_file_of_exactly_the_largest_size_is_read(home: Home) -> None:
@@ -158,3 +158,13 @@ def test_a_file_that_cannot_be_replaced_is_left_as_it_was(tmp_path: Path) -> Non
     with pytest.raises(BadConfig, match="cannot be written: Is a directory"):
         replace(str(folder), "new")
     assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
+
+
+@pytest.mark.parametrize("name", ["user", "project", "local"])
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path, name: FileName) -> None:
+    home = Home(tmp_path)
+    path = home.write(name, "\ufeff[runtime]\nmodel = 'café'\n")
+    assert home.load().settings.runtime.model == "café"
+    assign(home.open_editor(name), "runtime.effort", "high")
+    assert home.load().settings.runtime.effort == "high"
+    assert path.read_text() == "[runtime]\nmodel = 'café'\neffort = \"high\"\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from inspan.config import load
-from inspan.config.editing import FileName
+from inspan.config.editor import FileName
 from inspan.errors import BadConfig
 
 from .home import AGENTS, Home
@@ -51,7 +51,7 @@ def test_a_project_that_is_not_trusted_may_not_say_what_runs_here(
     home: Home, file: FileName, key: str, value: str
 ) -> None:
     path = home.write(file, f"{key} = {value}\n")
-    refused = home.refusal()
+    refused = home.expect_refusal()
     assert refused.message.startswith(f"{key} ")
     assert "is not taken from a project that you do not trust" in refused.message
     assert refused.message.endswith(f"(in {path}).")
@@ -63,8 +63,8 @@ def test_a_project_that_is_not_trusted_may_not_say_what_runs_here(
 @pytest.mark.parametrize(("key", "value"), SECRET)
 def test_a_secret_is_not_repeated_by_the_refusal(home: Home, file: FileName, key: str, value: str) -> None:
     home.write(file, f"{key} = {value}\n")
-    assert home.refusal().message.startswith(f"{key} '***': ")
-    assert value.strip('"') not in str(home.refusal())
+    assert home.expect_refusal().message.startswith(f"{key} '***': ")
+    assert value.strip('"') not in str(home.expect_refusal())
 
 
 @each_file
@@ -95,21 +95,21 @@ def test_a_project_cannot_trust_itself(home: Home, file: FileName, trusted: bool
     if trusted:
         home.trust()
     path = home.write(file, f"projects.trusted = ['{home.work}']\nagents.codex.program = '/tmp/evil'\n")
-    assert home.refusal().message == (
+    assert home.expect_refusal().message == (
         f"projects.trusted ['{home.work}']: is read from your own file alone (in {path})."
     )
 
 
 def test_neither_a_variable_nor_a_flag_gives_trust(home: Home) -> None:
-    assert "your own file alone" in home.refusal({"INSPAN_PROJECTS_TRUSTED": str(home.work)}).message
-    assert "your own file alone" in home.refusal(flags={"projects.trusted": [str(home.work)]}).message
+    assert "your own file alone" in home.expect_refusal({"INSPAN_PROJECTS_TRUSTED": str(home.work)}).message
+    assert "your own file alone" in home.expect_refusal(flags={"projects.trusted": [str(home.work)]}).message
 
 
 @pytest.mark.parametrize("other", ["{work}/..", "{work}x", "/", "{work}/below"])
 def test_trust_in_another_folder_is_no_trust_in_this_one(home: Home, other: str) -> None:
     home.write("user", f"projects.trusted = ['{other.format(work=home.work)}']\n")
     home.write("project", "agents.codex.program = '/tmp/evil'\n")
-    assert "do not trust" in home.refusal().message
+    assert "do not trust" in home.expect_refusal().message
 
 
 @pytest.mark.parametrize("spelling", ["{work}/", "{work}/../shop", "~/shop", "{link}"])

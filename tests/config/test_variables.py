@@ -3,9 +3,9 @@
 import pytest
 
 from inspan.config import Layer
-from inspan.config.keys import leaves, tree
-from inspan.config.places import variables
-from inspan.config.variables import name_of
+from inspan.config.keys import key_tree, leaves
+from inspan.config.locations import list_variables
+from inspan.config.variables import variable_name
 
 from .home import Home
 
@@ -63,7 +63,7 @@ def test_an_empty_variable_says_nothing(home: Home) -> None:
     ],
 )
 def test_a_variable_that_names_no_key_is_refused_with_the_nearest(home: Home, variable: str, next_step: str) -> None:
-    refused = home.refusal({variable: "plum-4711"})
+    refused = home.expect_refusal({variable: "plum-4711"})
     assert refused.message == f"variable {variable!r}: names no key of the configuration."
     assert refused.next_step == next_step
 
@@ -71,27 +71,27 @@ def test_a_variable_that_names_no_key_is_refused_with_the_nearest(home: Home, va
 @pytest.mark.parametrize(
     ("variable", "text", "told"),
     [
-        ("INSPAN_RUNTIME_DEFAULT", "cdoex", "runtime.default 'cdoex': no such agent"),
-        ("INSPAN_LIMITS_TIMEOUT", "soon", "limits.timeout 'soon': is no duration"),
-        ("INSPAN_LIMITS_MAX_TURNS", "many", "limits.max_turns 'many': is no whole number from 1"),
+        ("INSPAN_RUNTIME_DEFAULT", "cdoex", "runtime.default 'cdoex': unknown agent"),
+        ("INSPAN_LIMITS_TIMEOUT", "soon", "limits.timeout 'soon': is not a duration"),
+        ("INSPAN_LIMITS_MAX_TURNS", "many", "limits.max_turns 'many': is not a whole number from 1"),
         ("INSPAN_AGENTS_CODEX_LOGIN", "perhaps", "agents.codex.login 'perhaps': is neither true nor false"),
-        ("INSPAN_RUNTIME_MODEL", "a\udcff", r"runtime.model 'a\udcff': holds the character '\udcff'"),
-        ("INSPAN_AGENTS_CODEX_PROGRAM", "bin/x", "agents.codex.program 'bin/x': is no absolute path"),
+        ("INSPAN_RUNTIME_MODEL", "a\udcff", r"runtime.model 'a\udcff': contains the character '\udcff'"),
+        ("INSPAN_AGENTS_CODEX_PROGRAM", "bin/x", "agents.codex.program 'bin/x': is not an absolute path"),
     ],
 )
 def test_a_variable_whose_text_cannot_be_used_is_named(home: Home, variable: str, text: str, told: str) -> None:
-    refused = home.refusal({variable: text})
+    refused = home.expect_refusal({variable: text})
     assert refused.message.startswith(told)
     assert refused.message.endswith(f"(in the variable {variable}).")
 
 
 def test_names_that_capitals_would_change_are_not_set_by_a_variable(home: Home) -> None:
-    assert "names no key" in home.refusal({"INSPAN_AGENTS_CODEX_ENV_TOKEN": "plum-4711"}).message
-    assert "names no key" in home.refusal({"INSPAN_MCP_DOCS_HEADERS_X": "plum-4711"}).message
+    assert "names no key" in home.expect_refusal({"INSPAN_AGENTS_CODEX_ENV_TOKEN": "plum-4711"}).message
+    assert "names no key" in home.expect_refusal({"INSPAN_MCP_DOCS_HEADERS_X": "plum-4711"}).message
 
 
 def test_the_name_that_is_told_for_a_key_is_one_that_counts(home: Home) -> None:
-    names = {name_of(path): path for path, _ in leaves(tree()) if name_of(path)}
-    assert variables(dict.fromkeys(names, "x")) == list(names)
-    assert name_of(("agents", "*", "env", "*")) == ""
-    assert name_of(("agents", "my-agent", "model")) == "INSPAN_AGENTS_MY_AGENT_MODEL"
+    names = {variable_name(path): path for path, _ in leaves(key_tree()) if variable_name(path)}
+    assert list_variables(dict.fromkeys(names, "x")) == list(names)
+    assert variable_name(("agents", "*", "env", "*")) == ""
+    assert variable_name(("agents", "my-agent", "model")) == "INSPAN_AGENTS_MY_AGENT_MODEL"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from inspan.contracts.budgeted import LARGEST_ANSWER, largest_answer
+from inspan.contracts.output_cap import DEFAULT_MAX_OUTPUT_TOKENS, max_output_tokens
 from inspan.protocol.budget import Budget, Node
 from inspan.protocol.limits import Limits
 from inspan.protocol.task import Task
@@ -13,8 +13,8 @@ from inspan.protocol.task import Task
     [
         ({}, None, None),
         ({"run": Budget(calls=3)}, None, None),
-        ({"run": Budget(usd=1.0)}, None, LARGEST_ANSWER),
-        ({"project": Budget(tokens=9)}, None, LARGEST_ANSWER),
+        ({"run": Budget(usd=1.0)}, None, DEFAULT_MAX_OUTPUT_TOKENS),
+        ({"project": Budget(tokens=9)}, None, DEFAULT_MAX_OUTPUT_TOKENS),
         ({"run": Budget(usd=1.0)}, 500, 500),
         ({}, 500, 500),
     ],
@@ -23,4 +23,4 @@ def test_an_answer_has_a_limit_where_money_or_tokens_do(
     budgets: dict[Node, Budget], asked: int | None, limit: int | None
 ) -> None:
     task = Task(prompt="", cwd="/", budgets=budgets, limits=Limits(largest_answer=asked))
-    assert largest_answer(task) == limit
+    assert max_output_tokens(task) == limit

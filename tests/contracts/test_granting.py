@@ -2,7 +2,7 @@
 
 import pytest
 
-from inspan.contracts.granting import is_free, of_server, parted
+from inspan.contracts.tool_grants import is_unrestricted, split_mcp_tool, split_pattern
 from inspan.protocol.task import Mode, Task
 
 
@@ -11,7 +11,7 @@ from inspan.protocol.task import Mode, Task
     [("exec", None, True), ("exec", (), False), ("exec", ("Read",), False), ("review", None, False)],
 )
 def test_only_exec_without_a_list_is_free(mode: Mode, allowed: tuple[str, ...] | None, free: bool) -> None:
-    assert is_free(Task(prompt="", cwd="/", mode=mode, allowed_tools=allowed)) is free
+    assert is_unrestricted(Task(prompt="", cwd="/", mode=mode, allowed_tools=allowed)) is free
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_only_exec_without_a_list_is_free(mode: Mode, allowed: tuple[str, ...] |
     ],
 )
 def test_a_tool_is_parted_from_what_is_meant_of_it(tool: str, parts: tuple[str, str]) -> None:
-    assert parted(tool) == parts
+    assert split_pattern(tool) == parts
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_a_tool_is_parted_from_what_is_meant_of_it(tool: str, parts: tuple[str, 
     ],
 )
 def test_a_tool_of_a_server_names_both(tool: str, named: tuple[str, str] | None) -> None:
-    assert of_server(tool) == named
+    assert split_mcp_tool(tool) == named

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from inspan.contracts.driver import Capabilities
-from inspan.contracts.wording import schema_words, worded
+from inspan.contracts.prompt_fallbacks import add_prompt_fallbacks, schema_instruction
 from inspan.protocol.task import Task
 
 TASK = Task(prompt="do it", cwd="/")
@@ -45,20 +45,22 @@ EVERYTHING: dict[str, Any] = {
 )
 def test_an_agent_without_options_is_asked_in_its_prompt(fields: dict[str, Any], prompt: str) -> None:
     task = msgspec.structs.replace(TASK, **fields)
-    assert worded(task, ASKED) == msgspec.structs.replace(task, prompt=prompt)
+    assert add_prompt_fallbacks(task, ASKED) == msgspec.structs.replace(task, prompt=prompt)
 
 
 @pytest.mark.parametrize("mode", ["exec", "review", "complete"])
 def test_an_agent_with_options_gets_the_prompt_as_it_is(mode: str) -> None:
     task = msgspec.structs.replace(TASK, mode=mode, **EVERYTHING)
-    assert worded(task, MADE_SO) is task
+    assert add_prompt_fallbacks(task, MADE_SO) is task
 
 
 def test_attached_texts_stand_between_the_prompt_and_the_schema() -> None:
     task = msgspec.structs.replace(TASK, output_schema={"type": "object"})
-    assert worded(task, ASKED, texts="The file /a:\nx").prompt == f"do it\n\nThe file /a:\nx\n\n{FIT}"
-    assert worded(TASK, MADE_SO, texts="The file /a:\nx").prompt == "do it\n\nThe file /a:\nx"
+    assert add_prompt_fallbacks(task, ASKED, texts="The file /a:\nx").prompt == f"do it\n\nThe file /a:\nx\n\n{FIT}"
+    assert add_prompt_fallbacks(TASK, MADE_SO, texts="The file /a:\nx").prompt == "do it\n\nThe file /a:\nx"
 
 
 def test_a_schema_is_written_on_one_line_as_json() -> None:
-    assert schema_words({"title": "é\n", "enum": [1, None]}).splitlines()[1:] == ['{"title":"é\\n","enum":[1,null]}']
+    assert schema_instruction({"title": "é\n", "enum": [1, None]}).splitlines()[1:] == [
+        '{"title":"é\\n","enum":[1,null]}'
+    ]

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from inspan.dialects.acp.command_line import after, without
-from inspan.dialects.acp.opening import Opening
-from inspan.dialects.acp.recordable import recordable
-from inspan.dialects.acp.speaker import Beside, Habits
+from inspan.dialects.acp.command_line import option_value, remove_options
+from inspan.dialects.acp.profile import AcpProfile, SideLine
+from inspan.dialects.acp.scrubber import scrub_line
+from inspan.dialects.acp.session_setup import SessionSetup
 from inspan.protocol.events import (
     CommandExecuted,
     McpServerFailed,
@@ -21,37 +21,37 @@ from inspan.protocol.events import (
 )
 from inspan.protocol.usage import Usage
 
-from .wires import Wire
+from .acp_wire import AcpWire
 
 _RUN = {"toolCallId": "t", "title": "sh", "kind": "execute", "status": "in_progress", "rawInput": {"command": "ls"}}
 _STARTED = ToolStarted(id="t", name="sh", input={"command": "ls"})
 
 
-def _beside(line: bytes) -> Beside | None:
+def _read_side_line(line: bytes) -> SideLine | None:
     told = msgspec.json.decode(line, type=dict[str, Any])
     if "tokens" in told:
-        return Beside(usage=Usage(input=told["tokens"]))
+        return SideLine(usage=Usage(input=told["tokens"]))
     if "failed" in told:
-        return Beside(problem=told["failed"])
+        return SideLine(problem=told["failed"])
     if "server" in told:
-        return Beside(events=[McpServerFailed(name=told["server"])])
-    return Beside(id="t", output=told["out"], exit_code=told.get("code")) if "out" in told else None
+        return SideLine(events=[McpServerFailed(name=told["server"])])
+    return SideLine(id="t", output=told["out"], exit_code=told.get("code")) if "out" in told else None
 
 
-def _chunk(wire: Wire, text: str) -> None:
+def _chunk(wire: AcpWire, text: str) -> None:
     wire.update("agent_message_chunk", content={"type": "text", "text": text})
 
 
 def test_tokens_told_beside_the_protocol_are_summed() -> None:
-    wire = Wire(habits=Habits(usage="call", beside=_beside)).opened()
+    wire = AcpWire(habits=AcpProfile(usage_scope="call", parse_side_line=_read_side_line)).open_session()
     for count in (3, 4):
         wire.receive(b'{"tokens": %d}' % count)
-    wire.hear(id=100, result={"stopReason": "end_turn", "usage": {"inputTokens": 4, "outputTokens": 1}})
+    wire.receive_message(id=100, result={"stopReason": "end_turn", "usage": {"inputTokens": 4, "outputTokens": 1}})
     assert wire.events[2:] == [TurnCompleted(usage=Usage(input=7))]
 
 
 def test_a_call_waits_for_what_is_told_of_it_beside_the_protocol() -> None:
-    wire = Wire(habits=Habits(beside=_beside, waits=True)).opened()
+    wire = AcpWire(habits=AcpProfile(parse_side_line=_read_side_line, waits_for_side_line=True)).open_session()
     wire.update("tool_call", **_RUN)
     wire.update("tool_call_update", toolCallId="t", status="completed")
     assert wire.events[2:] == [_STARTED]
@@ -63,11 +63,11 @@ def test_a_call_waits_for_what_is_told_of_it_beside_the_protocol() -> None:
 
 
 def test_a_call_of_which_nothing_more_is_told_ends_before_the_next_text() -> None:
-    wire = Wire(habits=Habits(beside=_beside, waits=True)).opened()
+    wire = AcpWire(habits=AcpProfile(parse_side_line=_read_side_line, waits_for_side_line=True)).open_session()
     wire.update("tool_call", **_RUN)
     wire.update("tool_call_update", toolCallId="t", status="completed", rawOutput="out")
     _chunk(wire, "Done.")
-    wire.hear(id=100, result={"stopReason": "end_turn"})
+    wire.receive_message(id=100, result={"stopReason": "end_turn"})
     assert wire.events[3:] == [
         ToolCompleted(id="t", name="sh", output="out"),
         CommandExecuted(id="t", command="ls"),
@@ -77,10 +77,10 @@ def test_a_call_of_which_nothing_more_is_told_ends_before_the_next_text() -> Non
 
 
 def test_a_failure_told_beside_the_protocol_fails_the_turn_however_it_ends() -> None:
-    wire = Wire(habits=Habits(beside=_beside)).opened()
+    wire = AcpWire(habits=AcpProfile(parse_side_line=_read_side_line)).open_session()
     wire.receive(b'{"failed": "429 Too Many Requests"}')
     wire.receive(b'{"server": "shop"}')
-    wire.hear(id=100, result={"stopReason": "cancelled"})
+    wire.receive_message(id=100, result={"stopReason": "cancelled"})
     assert wire.events[2:] == [
         McpServerFailed(name="shop"),
         TurnFailed(failure="rate_limit", message="429 Too Many Requests"),
@@ -88,26 +88,26 @@ def test_a_failure_told_beside_the_protocol_fails_the_turn_however_it_ends() -> 
 
 
 def test_an_agent_that_says_that_it_tries_again_is_cancelled_once() -> None:
-    habits = Habits(own_words=lambda update: "aside", retrying=re.compile("Retrying"))
-    wire = Wire(habits=habits).opened()
+    habits = AcpProfile(classify_notice=lambda update: "aside", retry_pattern=re.compile("Retrying"))
+    wire = AcpWire(habits=habits).open_session()
     before = len(wire.said)
     _chunk(wire, "Info: 500. Retrying...")
     _chunk(wire, "Info: 500. Retrying...")
     assert [message["method"] for message in wire.said[before:]] == ["session/cancel"]
-    wire.hear(id=100, result={"stopReason": "cancelled"})
+    wire.receive_message(id=100, result={"stopReason": "cancelled"})
     assert wire.events[2:] == [TurnFailed(failure="overloaded", message="Info: 500. Retrying...")]
 
 
 def test_a_call_that_the_agent_itself_did_not_let_run_was_denied() -> None:
-    wire = Wire(habits=Habits(refused=re.compile("skipped"))).opened()
+    wire = AcpWire(habits=AcpProfile(refusal_pattern=re.compile("skipped"))).open_session()
     wire.update("tool_call", **_RUN)
     wire.update("tool_call_update", toolCallId="t", status="completed", rawOutput="skipped in this mode")
     assert wire.events[3:] == [ToolFailed(id="t", name="sh", output="skipped in this mode", denied=True)]
 
 
 def test_what_stands_behind_an_output_is_read_and_left_out() -> None:
-    habits = Habits(trailer=re.compile(r"\n<exited with exit code \d+>$"))
-    wire = Wire(habits=habits).opened()
+    habits = AcpProfile(trailer_pattern=re.compile(r"\n<exited with exit code \d+>$"))
+    wire = AcpWire(habits=habits).open_session()
     wire.update("tool_call", **_RUN)
     wire.update("tool_call_update", toolCallId="t", status="completed", rawOutput="out\n<exited with exit code 2>")
     assert wire.events[3:] == [
@@ -117,7 +117,7 @@ def test_what_stands_behind_an_output_is_read_and_left_out() -> None:
 
 
 def test_an_agent_that_tells_no_code_of_a_success_left_with_zero() -> None:
-    wire = Wire(habits=Habits(zero_if_done=True)).opened()
+    wire = AcpWire(habits=AcpProfile(implies_exit_zero=True)).open_session()
     wire.update("tool_call", **_RUN)
     wire.update("tool_call_update", toolCallId="t", status="completed", rawOutput="out")
     assert wire.events[-1] == CommandExecuted(id="t", command="ls", exit_code=0)
@@ -130,25 +130,25 @@ def test_a_mode_that_is_an_option_is_set_as_one() -> None:
         "currentValue": "build",
         "options": [{"value": "build"}, {"value": "own"}],
     }
-    wire = Wire(opening=Opening(cwd="/WORK", modes=["own"])).opened(configOptions=[option])
+    wire = AcpWire(opening=SessionSetup(cwd="/WORK", modes=["own"])).open_session(configOptions=[option])
     assert wire.said[-1]["params"] == {"sessionId": "s", "configId": "mode", "value": "own"}
 
 
 def test_a_mode_that_is_the_current_one_is_left_alone() -> None:
     modes = {"currentModeId": "own", "availableModes": [{"id": "own"}]}
-    wire = Wire(opening=Opening(cwd="/WORK", modes=["own"])).opened(modes=modes)
+    wire = AcpWire(opening=SessionSetup(cwd="/WORK", modes=["own"])).open_session(modes=modes)
     assert wire.said[-1]["method"] == "session/prompt"
 
 
 def test_a_recorded_line_has_no_descriptions_in_it() -> None:
     told = b'{"params":{"update":{"availableCommands":[{"name":"x","description":"long"}]}}}'
-    assert recordable(told) == b'{"params":{"update":{"availableCommands":[]}}}'
+    assert scrub_line(told) == b'{"params":{"update":{"availableCommands":[]}}}'
     skills = b'{"availableCommands":[],"_meta":{"availableSkills":["a"],"details":[{"name":"a","body":"long"}]}}'
-    assert recordable(skills) == (b'{"availableCommands":[],"_meta":{"availableSkills":[],"details":[{"name":"a"}]}}')
-    assert recordable(b'{"modes":{"availableModes":[{"id":"a","description":"long"}]}}') == (
+    assert scrub_line(skills) == (b'{"availableCommands":[],"_meta":{"availableSkills":[],"details":[{"name":"a"}]}}')
+    assert scrub_line(b'{"modes":{"availableModes":[{"id":"a","description":"long"}]}}') == (
         b'{"modes":{"availableModes":[{"id":"a"}]}}'
     )
-    assert [recordable(line) for line in (b"plain", b'{"availableCommands": [')] == [
+    assert [scrub_line(line) for line in (b"plain", b'{"availableCommands": [')] == [
         b"plain",
         b'{"availableCommands": [',
     ]
@@ -156,5 +156,5 @@ def test_a_recorded_line_has_no_descriptions_in_it() -> None:
 
 def test_options_are_taken_out_of_a_command_line_with_their_values() -> None:
     argv = ("--format", "json", "--model=big", "--quiet", "--dir", "/a", "--format=x", "word")
-    assert without(argv, ("--format", "--model"), flags=("--quiet",)) == ("--dir", "/a", "word")
-    assert (after(argv, "--dir"), after(argv, "--none"), after(argv, "word")) == ("/a", "", "")
+    assert remove_options(argv, ("--format", "--model"), flags=("--quiet",)) == ("--dir", "/a", "word")
+    assert (option_value(argv, "--dir"), option_value(argv, "--none"), option_value(argv, "word")) == ("/a", "", "")

@@ -18,15 +18,15 @@ from inspan.protocol.events import (
     TurnStarted,
     Unrecognized,
 )
-from inspan.protocol.usage import Told, Usage
+from inspan.protocol.usage import SessionTotals, Usage
 
-from .wires import names, recorded
+from .acp_wire import load_recorded, names
 
 _COMMAND = "echo mock-tool > mock_out.txt; cat mock_out.txt"
 _DONE = TextSaid(text="MOCK-DONE after tool.")
 
 
-def _asked(identity: str, name: str, given: dict[str, str], *, mode: str = "exec") -> list[Event]:
+def _permission_events(identity: str, name: str, given: dict[str, str], *, mode: str = "exec") -> list[Event]:
     return [
         ToolStarted(id=identity, name=name, input=given),
         PermissionAsked(id=identity, tool=name, input=given),
@@ -35,10 +35,10 @@ def _asked(identity: str, name: str, given: dict[str, str], *, mode: str = "exec
 
 
 def test_a_command_is_told_from_its_first_word_to_its_last() -> None:
-    assert recorded("goose-tool").events == [
+    assert load_recorded("goose-tool").events == [
         ThreadStarted(session_id="20261115_5", model="gpt-4o", agent_version="1.52.0"),
         TurnStarted(),
-        *_asked("call_mock52", "shell", {"command": _COMMAND}),
+        *_permission_events("call_mock52", "shell", {"command": _COMMAND}),
         ToolCompleted(id="call_mock52", name="shell", output="mock-tool"),
         CommandExecuted(id="call_mock52", command=_COMMAND, exit_code=0),
         _DONE,
@@ -48,9 +48,9 @@ def test_a_command_is_told_from_its_first_word_to_its_last() -> None:
 
 def test_a_file_that_is_written_through_us_is_told_with_its_call() -> None:
     given = {"content": "mock-written\n", "filePath": "mock_written.txt"}
-    wire = recorded("opencode-write")
+    wire = load_recorded("opencode-write")
     assert wire.events[2:] == [
-        *_asked("toolu_mock225", "write", given),
+        *_permission_events("toolu_mock225", "write", given),
         FileChanged(path="/WORK/mock_written.txt", change="added", id="toolu_mock225"),
         ToolCompleted(id="toolu_mock225", name="write", output="Wrote file successfully."),
         _DONE,
@@ -60,7 +60,7 @@ def test_a_file_that_is_written_through_us_is_told_with_its_call() -> None:
 
 
 def test_output_that_is_streamed_beside_the_protocol_is_put_together() -> None:
-    assert recorded("codex-tool").events[4:7] == [
+    assert load_recorded("codex-tool").events[4:7] == [
         ToolStarted(id="call_mock72", name="exec_command", input={"command": _COMMAND, "cwd": "/WORK"}),
         ToolCompleted(id="call_mock72", name="exec_command", output="mock-tool\n"),
         CommandExecuted(id="call_mock72", command=_COMMAND, exit_code=0),
@@ -69,16 +69,16 @@ def test_output_that_is_streamed_beside_the_protocol_is_put_together() -> None:
 
 def test_a_command_that_stands_only_in_a_title_is_found_there() -> None:
     identity = "run_shell_command__run_shell_command_1794724988833_0"
-    assert recorded("gemini-tool").events[2:7] == [
-        *_asked(identity, _COMMAND, {"command": _COMMAND}),
+    assert load_recorded("gemini-tool").events[2:7] == [
+        *_permission_events(identity, _COMMAND, {"command": _COMMAND}),
         ToolCompleted(id=identity, name=_COMMAND),
         CommandExecuted(id=identity, command=_COMMAND),
     ]
 
 
 def test_the_past_of_a_session_is_not_told_again() -> None:
-    told = Told(cost_usd=0.00031875)
-    assert recorded("goose-load", told=told).events == [
+    told = SessionTotals(cost_usd=0.00031875)
+    assert load_recorded("goose-load", told=told).events == [
         ThreadStarted(session_id="20261115_15", model="gpt-4o", agent_version="1.52.0"),
         TurnStarted(),
         TextSaid(text="MOCK-TEXT-OK hello."),
@@ -87,7 +87,7 @@ def test_the_past_of_a_session_is_not_told_again() -> None:
 
 
 def test_tokens_that_are_told_call_by_call_are_summed() -> None:
-    assert recorded("qwen-tool").events[-1] == TurnCompleted(usage=Usage(input=196, output=14, cache_read=6))
+    assert load_recorded("qwen-tool").events[-1] == TurnCompleted(usage=Usage(input=196, output=14, cache_read=6))
 
 
 # What the input includes is told by the total: with the cached tokens in it, and without.
@@ -102,7 +102,7 @@ def test_tokens_that_are_told_call_by_call_are_summed() -> None:
     ],
 )
 def test_tokens_are_told_in_our_sense(name: str, usage: Usage | None) -> None:
-    ended = recorded(name).events[-1]
+    ended = load_recorded(name).events[-1]
     assert isinstance(ended, TurnCompleted)
     assert ended.usage == usage
 
@@ -119,14 +119,14 @@ def test_tokens_are_told_in_our_sense(name: str, usage: Usage | None) -> None:
     ],
 )
 def test_a_refused_key_ends_the_turn_as_that(name: str, message: str, status: int | None) -> None:
-    wire = recorded(name)
+    wire = load_recorded(name)
     assert wire.done
     assert wire.events[-1] == TurnFailed(failure="authentication", message=message, status=status)
 
 
 @pytest.mark.parametrize("name", [name for name in names() if name.endswith("-deny")])
 def test_in_a_completion_every_tool_is_refused(name: str) -> None:
-    wire = recorded(name, mode="complete")
+    wire = load_recorded(name, mode="complete")
     denied = [event for event in wire.events if isinstance(event, ToolFailed)]
     answers = [event for event in wire.events if isinstance(event, PermissionAnswered)]
     assert [(event.denied, event.output != "") for event in denied] == [(True, True)]
@@ -139,10 +139,10 @@ def test_in_a_completion_every_tool_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", names())
 def test_every_frame_is_known_but_for_methods_of_their_own(name: str) -> None:
     own = ("notification _auth/status_update", "request craft/drainMidTurnQueue")
-    unknown = [event.note for event in recorded(name).events if isinstance(event, Unrecognized)]
+    unknown = [event.note for event in load_recorded(name).events if isinstance(event, Unrecognized)]
     assert [note for note in unknown if note not in own] == []
 
 
 @pytest.mark.parametrize("name", names())
 def test_every_conversation_ends(name: str) -> None:
-    assert recorded(name).done
+    assert load_recorded(name).done

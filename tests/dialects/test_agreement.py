@@ -11,7 +11,7 @@ from inspan.dialects import chat, responses
 from inspan.gateway.wires import BY_NAME
 from inspan.protocol.usage import Usage
 
-READERS: dict[str, Callable[[dict[str, Any]], Usage]] = {"chat": chat.usage_of, "responses": responses.usage_of}
+READERS: dict[str, Callable[[dict[str, Any]], Usage]] = {"chat": chat.to_usage, "responses": responses.to_usage}
 NUMBERS = st.one_of(st.none(), st.integers(0, 100), st.just("7"))
 NAMES = {
     "chat": ("prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details"),
@@ -35,7 +35,7 @@ def usages(wire: str) -> st.SearchStrategy[dict[str, Any]]:
 @given(data=st.data())
 def test_dialect_and_gateway_read_the_same_usage(wire: str, data: st.DataObject) -> None:
     usage = data.draw(usages(wire))
-    counts = BY_NAME[wire].read({"usage": usage}).counts
+    counts = BY_NAME[wire].read_event({"usage": usage}).counts
     assert READERS[wire](usage) == Usage(**counts)
 
 
@@ -52,8 +52,8 @@ def test_dialect_and_gateway_read_the_same_usage(wire: str, data: st.DataObject)
     ],
 )
 def test_reasoning_beside_the_answer_is_counted_in_both(usage: dict[str, Any]) -> None:
-    assert chat.usage_of(usage) == Usage(**BY_NAME["chat"].read({"usage": usage}).counts)
-    assert chat.usage_of(usage).output >= 30
+    assert chat.to_usage(usage) == Usage(**BY_NAME["chat"].read_event({"usage": usage}).counts)
+    assert chat.to_usage(usage).output >= 30
 
 
 def test_searches_and_other_names_of_the_cache_are_counted() -> None:
@@ -63,5 +63,5 @@ def test_searches_and_other_names_of_the_cache_are_counted() -> None:
         "input_tokens_details": {"cache_read_input_tokens": 4, "cache_creation_input_tokens": 1},
         "tool_calls_details": {"search_web": {"invocation": 3}},
     }
-    reading = BY_NAME["responses"].read({"type": "response.completed", "response": {"usage": usage}})
-    assert (Usage(**reading.counts), reading.extras) == (responses.usage_of(usage), {"searches": 3})
+    reading = BY_NAME["responses"].read_event({"type": "response.completed", "response": {"usage": usage}})
+    assert (Usage(**reading.counts), reading.extras) == (responses.to_usage(usage), {"searches": 3})

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from inspan.dialects.chat import chat_dialect
+from inspan.dialects.chat import build_chat_dialect
 from inspan.protocol.events import (
     Citation,
     CitationsGiven,
@@ -19,7 +19,7 @@ from inspan.protocol.events import (
 )
 from inspan.protocol.usage import Usage
 
-from .calls import STARTED, WHOLE, cut, head, told
+from .http_calls import STARTED, WHOLE, cut_line, head_line, read_events
 
 USAGE: dict[str, Any] = {
     "prompt_tokens": 30,
@@ -41,7 +41,7 @@ def end(finish: str = "stop") -> list[Any]:
 
 
 def read(*frames: Any, partial: bool = False) -> list[Event]:
-    return told(chat_dialect, head(), *frames, partial=partial)
+    return read_events(build_chat_dialect, head_line(), *frames, partial=partial)
 
 
 def test_a_stream_is_one_text_with_its_usage() -> None:
@@ -155,14 +155,14 @@ def test_a_stream_that_only_says_done_is_whole() -> None:
 
 
 def test_an_answer_that_breaks_off_behind_its_last_word_is_whole() -> None:
-    assert read(piece("stop", content="x"), cut())[-1] == TurnCompleted()
+    assert read(piece("stop", content="x"), cut_line())[-1] == TurnCompleted()
 
 
 @pytest.mark.parametrize(
     ("frames", "failure", "message"),
     [
-        ([cut("it went away")], "network", "The answer broke off: it went away."),
-        ([piece(content="half"), cut("it went away")], "network", "The answer broke off: it went away."),
+        ([cut_line("it went away")], "network", "The answer broke off: it went away."),
+        ([piece(content="half"), cut_line("it went away")], "network", "The answer broke off: it went away."),
         ([piece(content="half"), WHOLE], "network", NO_END),
         ([WHOLE], "network", NO_END),
         ([{"error": {"message": "Overloaded, try later", "code": 529}}, WHOLE], "overloaded", "Overloaded, try later"),
@@ -171,7 +171,7 @@ def test_an_answer_that_breaks_off_behind_its_last_word_is_whole() -> None:
         (
             [piece("length", content="half"), "[DONE]", WHOLE],
             "invalid_response",
-            "The model stopped at its largest number of tokens, so the answer is not whole.",
+            "The model stopped at its largest number of tokens, so the answer is incomplete.",
         ),
         ([piece("content_filter"), WHOLE], "refused", "The provider's filter stopped the answer."),
         ([piece("stop", refusal="I will not."), WHOLE], "refused", "I will not."),
@@ -184,7 +184,7 @@ def test_an_answer_that_is_none_is_a_failed_turn(frames: list[Any], failure: Any
 
 
 def test_what_was_said_before_it_broke_off_is_kept() -> None:
-    assert read(piece(content="half"), cut())[2] == TextSaid(text="half")
+    assert read(piece(content="half"), cut_line())[2] == TextSaid(text="half")
 
 
 @pytest.mark.parametrize("garbage", ["{nonsense", "\x00\x01", "[1, 2]", "7", '{"choices":[{"delta":{"content":'])
@@ -246,17 +246,17 @@ def test_a_tool_that_nobody_offered_is_denied() -> None:
     ],
 )
 def test_a_refusal_is_told_by_its_kind(status: int, body: Any, failure: Any, message: str) -> None:
-    frames = [head(status), *([] if body is None else [body]), WHOLE]
+    frames = [head_line(status), *([] if body is None else [body]), WHOLE]
     wanted = [*STARTED, TurnFailed(failure=failure, message=message, status=status)]
-    assert told(chat_dialect, *frames) == wanted
+    assert read_events(build_chat_dialect, *frames) == wanted
 
 
 def test_who_cannot_be_reached_is_a_failed_turn() -> None:
-    events = told(chat_dialect, {"http": {"unreachable": "http://h:1: Connection refused"}})
+    events = read_events(build_chat_dialect, {"http": {"unreachable": "http://h:1: Connection refused"}})
     assert events == [*STARTED, TurnFailed(failure="network", message="http://h:1: Connection refused.")]
 
 
 def test_nothing_is_told_behind_the_end() -> None:
-    events = read(piece("stop", content="x"), WHOLE, WHOLE, cut())
+    events = read(piece("stop", content="x"), WHOLE, WHOLE, cut_line())
     assert events[-1] == TurnCompleted()
     assert events.count(TurnCompleted()) == 1

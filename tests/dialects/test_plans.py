@@ -2,7 +2,7 @@
 
 import pytest
 
-from inspan.dialects.plans import planned
+from inspan.dialects.plans import plan_events
 from inspan.protocol.events import PlanChanged, PlanStep
 
 
@@ -14,7 +14,7 @@ def test_each_step_has_its_words_and_its_state() -> None:
         {"content": 7},
         "no step",
     ]
-    assert planned(todos) == [
+    assert plan_events(todos) == [
         PlanChanged(
             steps=[
                 PlanStep(text="look", state="done"),
@@ -27,9 +27,9 @@ def test_each_step_has_its_words_and_its_state() -> None:
 
 
 def test_the_words_of_a_step_may_have_another_name() -> None:
-    assert planned([{"description": "look"}], text="description") == [PlanChanged(steps=[PlanStep(text="look")])]
+    assert plan_events([{"description": "look"}], text="description") == [PlanChanged(steps=[PlanStep(text="look")])]
 
 
 @pytest.mark.parametrize("todos", [None, "x", {}, 3])
 def test_what_is_no_list_is_no_plan(todos: object) -> None:
-    assert planned(todos) == []
+    assert plan_events(todos) == []

@@ -2,10 +2,10 @@
 
 import pytest
 
-from inspan.dialects.chat import chat_dialect
+from inspan.dialects.chat import build_chat_dialect
 from inspan.protocol.events import RateLimited, TurnFailed
 
-from .calls import STARTED, WHOLE, head, told
+from .http_calls import STARTED, WHOLE, head_line, read_events
 
 AT = 1_800_000_000.0
 FAILED = TurnFailed(failure="rate_limit", message="429: slow down", status=429)
@@ -25,9 +25,9 @@ BODY = {"error": {"message": "slow down"}}
     ],
 )
 def test_a_limit_says_when_it_lifts(headers: dict[str, str], moment: float | None) -> None:
-    events = told(chat_dialect, head(429, at=AT, **headers), BODY, WHOLE)
+    events = read_events(build_chat_dialect, head_line(429, at=AT, **headers), BODY, WHOLE)
     assert events == [*STARTED, RateLimited(message="slow down", resets_at=moment), FAILED]
 
 
 def test_behind_a_gateway_it_is_not_told_twice() -> None:
-    assert told(chat_dialect, head(429, retry_after="7"), BODY, WHOLE) == [*STARTED, FAILED]
+    assert read_events(build_chat_dialect, head_line(429, retry_after="7"), BODY, WHOLE) == [*STARTED, FAILED]

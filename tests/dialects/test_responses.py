@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from inspan.dialects.responses import responses_dialect
+from inspan.dialects.responses import build_responses_dialect
 from inspan.protocol.events import (
     Citation,
     CitationsGiven,
@@ -21,7 +21,7 @@ from inspan.protocol.events import (
 )
 from inspan.protocol.usage import Usage
 
-from .calls import STARTED, WHOLE, cut, head, told
+from .http_calls import STARTED, WHOLE, cut_line, head_line, read_events
 
 USAGE: dict[str, Any] = {
     "input_tokens": 30,
@@ -64,7 +64,7 @@ def done(text: str) -> dict[str, Any]:
 
 
 def read(*frames: Any, partial: bool = False) -> list[Event]:
-    return told(responses_dialect, head(), CREATED, *frames, partial=partial)
+    return read_events(build_responses_dialect, head_line(), CREATED, *frames, partial=partial)
 
 
 def test_a_stream_is_told_once_though_its_end_holds_it_all_again() -> None:
@@ -96,7 +96,9 @@ def test_a_text_that_came_in_pieces_alone_is_told_at_the_end(output: list[Any]) 
 
 def test_a_whole_response_is_read_like_a_stream() -> None:
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]}
-    events = told(responses_dialect, head(), completed(reasoning, message("a", "b"))["response"], WHOLE)
+    events = read_events(
+        build_responses_dialect, head_line(), completed(reasoning, message("a", "b"))["response"], WHOLE
+    )
     said = [ReasoningSaid(text="hm"), TextSaid(text="a"), TextSaid(text="b")]
     assert events == [*STARTED, *said, TurnCompleted(usage=USED)]
 
@@ -147,7 +149,7 @@ def test_a_search_of_the_web_is_a_tool_and_its_results_are_citations() -> None:
 
 def test_results_of_a_search_in_a_whole_response_are_told_as_well() -> None:
     item = {"type": "search_results", "queries": ["one"], "results": [A, B]}
-    events = told(responses_dialect, head(), completed(item, message("x"))["response"], WHOLE)
+    events = read_events(build_responses_dialect, head_line(), completed(item, message("x"))["response"], WHOLE)
     searched = events[2:4]
     assert [type(event) for event in searched] == [ToolStarted, ToolCompleted]
     assert events[4:] == [TextSaid(text="x"), CITED, TurnCompleted(usage=USED)]
@@ -203,7 +205,7 @@ def test_a_tool_that_nobody_offered_is_denied() -> None:
 @pytest.mark.parametrize(
     ("frames", "failure", "message_"),
     [
-        ([cut("it went away")], "network", "The answer broke off: it went away."),
+        ([cut_line("it went away")], "network", "The answer broke off: it went away."),
         ([done("x"), WHOLE], "network", "The answer broke off: it has no end."),
         ([{"type": "error", "message": "Overloaded"}, WHOLE], "overloaded", "Overloaded"),
         ([{"error": {"message": "hm", "code": "rate_limit_exceeded"}}, WHOLE], "rate_limit", "hm"),
@@ -231,7 +233,7 @@ def test_an_answer_that_is_none_is_a_failed_turn(frames: list[Any], failure: Any
     [
         ("max_output_tokens", "invalid_response", "The model stopped at its largest number of tokens"),
         ("content_filter", "refused", "The provider's filter stopped the answer."),
-        ("weather", "invalid_response", "The answer is not whole: weather."),
+        ("weather", "invalid_response", "The answer is incomplete: weather."),
     ],
 )
 def test_an_answer_that_is_not_whole_keeps_its_words_and_fails(reason: str, failure: Any, words: str) -> None:

@@ -35,14 +35,14 @@ class WriteFile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Type:
+class TypeCommand:
     """A command and what the page says it prints."""
 
     command: str
     expected: str
 
 
-Step = WriteFile | Type
+Step = WriteFile | TypeCommand
 
 
 def pages() -> list[Path]:
@@ -51,7 +51,7 @@ def pages() -> list[Path]:
     return sorted([*found, *(ROOT / "changes").glob("*.md")])
 
 
-def shown(path: Path) -> str:
+def relative_name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
@@ -62,7 +62,7 @@ def steps(path: Path) -> list[Step]:
         if block["name"]:
             found.append(WriteFile(name=block["name"], text=block["text"], among_drivers=block["kind"] == "driver"))
         else:
-            found += _typed(block["text"])
+            found += _parse_commands(block["text"])
     return found
 
 
@@ -71,19 +71,19 @@ def prose(path: Path) -> str:
     return _FENCED.sub("", path.read_text(encoding="utf-8"))
 
 
-def agrees(expected: str, printed: str) -> bool:
+def matches(expected: str, printed: str) -> bool:
     """Whether a command printed what the page says."""
-    return re.fullmatch(_pattern(expected), _shape(printed), re.DOTALL) is not None
+    return re.fullmatch(_pattern(expected), _normalize(printed), re.DOTALL) is not None
 
 
-def _typed(text: str) -> Iterator[Type]:
+def _parse_commands(text: str) -> Iterator[TypeCommand]:
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")
-        yield Type(command=command, expected=expected)
+        yield TypeCommand(command=command, expected=expected)
 
 
 def _pattern(expected: str) -> str:
-    lines = _shape(expected).split("\n")
+    lines = _normalize(expected).split("\n")
     return "".join(_line_pattern(line, last=number == len(lines)) for number, line in enumerate(lines, start=1))
 
 
@@ -93,7 +93,7 @@ def _line_pattern(line: str, *, last: bool) -> str:
     return "[^\n]*".join(map(re.escape, line.split("…"))) + ("" if last else "\n")
 
 
-def _shape(text: str) -> str:
+def _normalize(text: str) -> str:
     for pattern, name in _SHAPES:
         text = pattern.sub(name, text)
     return "\n".join(line.rstrip() for line in text.strip("\n").split("\n"))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import inspan
-from tests.house import House
+from tests.cli_env import CliEnv
 
 _EXPORT = re.compile(r"export (\w+)=(\S+)")
 
@@ -20,11 +20,11 @@ _EXPORT = re.compile(r"export (\w+)=(\S+)")
 class Terminal:
     """Types commands in a house, one after the other; `$?` is the exit code of the one before."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, cli_env: CliEnv) -> None:
+        self._cli_env = cli_env
         self._code = 0
         programs = str(Path(sys.executable).parent)
-        self._env = {**house.env, "PATH": f"{programs}{os.pathsep}{house.env['PATH']}", "NO_COLOR": "1"}
+        self._env = {**cli_env.env, "PATH": f"{programs}{os.pathsep}{cli_env.env['PATH']}", "NO_COLOR": "1"}
 
     def type(self, command: str) -> str:
         """Runs a command to its end; gives everything that it printed. An `export` alone holds from then on."""
@@ -35,13 +35,13 @@ class Terminal:
 
     def add_driver(self, name: str, text: str) -> None:
         """Puts a file among the drivers of a copy of inspan, which is the one that commands run from then on."""
-        copy = self._house.root / "copy"
+        copy = self._cli_env.root / "copy"
         if not copy.exists():
             self._env["PATH"] = f"{_environment_with(copy)}{os.pathsep}{self._env['PATH']}"
         (copy / "inspan" / "drivers" / name).write_text(text)
 
     def _run(self, command: str) -> str:
-        printed, self._code = _typed(command, cwd=self._house.work, env=self._env)
+        printed, self._code = _run_in_pty(command, cwd=self._cli_env.work, env=self._env)
         return printed
 
 
@@ -58,7 +58,7 @@ def _environment_with(copy: Path) -> Path:
     return command.parent
 
 
-def _typed(command: str, *, cwd: Path, env: Mapping[str, str]) -> tuple[str, int]:
+def _run_in_pty(command: str, *, cwd: Path, env: Mapping[str, str]) -> tuple[str, int]:
     ours, theirs = pty.openpty()
     try:
         process = subprocess.Popen(

@@ -7,29 +7,31 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import House
+from tests.cli_env import CliEnv
 
-from .pages import WriteFile, agrees, pages, shown, steps
+from .pages import WriteFile, matches, pages, relative_name, steps
 from .terminal import Terminal
 
 STORIES = [path for path in pages() if steps(path)]
 
 
-@pytest.mark.parametrize("page", STORIES, ids=shown)
-def test_the_examples_of_a_page_do_what_it_says(house: House, page: Path) -> None:
-    terminal = Terminal(house)
+@pytest.mark.parametrize("page", STORIES, ids=relative_name)
+def test_the_examples_of_a_page_do_what_it_says(cli_env: CliEnv, page: Path) -> None:
+    terminal = Terminal(cli_env)
     for step in steps(page):
         if isinstance(step, WriteFile) and step.among_drivers:
             terminal.add_driver(step.name, step.text)
         elif isinstance(step, WriteFile):
-            (house.work / step.name).write_text(step.text)
+            (cli_env.work / step.name).write_text(step.text)
         else:
             printed = terminal.type(step.command)
-            assert agrees(step.expected, printed), f"$ {step.command}\n{printed}"
+            assert matches(step.expected, printed), f"$ {step.command}\n{printed}"
 
 
 def test_the_python_of_the_pages_passes_a_strict_type_check(tmp_path: Path) -> None:
-    written = [path for page in STORIES for path in _write_python(page, tmp_path / shown(page).replace("/", "-"))]
+    written = [
+        path for page in STORIES for path in _write_python(page, tmp_path / relative_name(page).replace("/", "-"))
+    ]
     assert len(written) > 5
     rules = {"typeCheckingMode": "strict", "pythonVersion": "3.11"}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(rules))
@@ -52,8 +54,8 @@ def _write_python(page: Path, folder: Path) -> list[Path]:
 
 
 def test_the_first_page_and_every_guide_have_examples() -> None:
-    names = {shown(path) for path in STORIES}
-    guides = {shown(path) for path in pages() if path.parent.name == "guides"}
+    names = {relative_name(path) for path in STORIES}
+    guides = {relative_name(path) for path in pages() if path.parent.name == "guides"}
     assert {"README.md", *guides} <= names
 
 
@@ -72,4 +74,4 @@ def test_the_first_page_and_every_guide_have_examples() -> None:
     ],
 )
 def test_output_is_compared_by_its_words(expected: str, printed: str, same: bool) -> None:
-    assert agrees(expected, printed) is same
+    assert matches(expected, printed) is same

@@ -9,17 +9,17 @@ from typing import Any, cast, get_args
 import msgspec
 import pytest
 
+from inspan.agents.registry import load_drivers
 from inspan.contracts.driver import Capabilities
-from inspan.engine.registry import drivers
 from inspan.protocol.events import Event
 
-from .pages import ROOT, shown
+from .pages import ROOT, relative_name
 
 SCRIPT = runpy.run_path(str(ROOT / "docs" / "generate.py"))
 GENERATED = cast(Callable[[], dict[Path, str]], SCRIPT["pages"])()
 
 
-@pytest.mark.parametrize("page", GENERATED, ids=shown)
+@pytest.mark.parametrize("page", GENERATED, ids=relative_name)
 def test_a_generated_page_is_up_to_date(page: Path) -> None:
     assert page.read_text(encoding="utf-8") == GENERATED[page], "run `.venv/bin/python docs/generate.py`"
 
@@ -43,8 +43,8 @@ def test_what_holds_an_agent_is_told_of_every_one() -> None:
     text = (ROOT / "docs" / "concepts" / "agents.md").read_text(encoding="utf-8")
     table = text.partition("## Who holds it")[2].partition("\n## ")[0]
     told = {name for row in re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE) for name in row.split(", ")}
-    named = {driver.name for driver in drivers() if not (driver.built_in or driver.family)}
-    assert told - {"agent"} == named | {f"any by `{driver.name}`" for driver in drivers() if driver.family}
+    named = {driver.name for driver in load_drivers() if not (driver.built_in or driver.family)}
+    assert told - {"agent"} == named | {f"any by `{driver.name}`" for driver in load_drivers() if driver.family}
 
 
 def test_every_variable_that_the_code_reads_is_on_the_page() -> None:
@@ -52,6 +52,6 @@ def test_every_variable_that_the_code_reads_is_on_the_page() -> None:
     named = set(re.findall(r"`([A-Z][A-Z0-9_]+)`", page))
     source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src" / "inspan").rglob("*.py"))
     used = set(re.findall(r"\"((?:INSPAN|JRUN|XDG)_[A-Z_]+|NO_COLOR|FORCE_COLOR|TASK_FOLDER|RUN_FOLDER)\"", source))
-    used |= {driver.program_variable for driver in drivers() if not (driver.hosted or driver.family)}
-    used |= {driver.config_variable for driver in drivers()} - {""}
+    used |= {driver.program_variable for driver in load_drivers() if not (driver.program.hosted or driver.family)}
+    used |= {driver.state.config_variable for driver in load_drivers()} - {""}
     assert used <= named

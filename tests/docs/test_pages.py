@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .pages import ROOT, pages, prose, shown
+from .pages import ROOT, pages, prose, relative_name
 
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)(?:#[^)]*)?\)")
 _MACHINE = re.compile(
@@ -14,13 +14,13 @@ _MACHINE = re.compile(
 ROOMS = sorted(path.parent for path in (ROOT / "src" / "inspan").glob("*/__init__.py"))
 
 
-@pytest.mark.parametrize("page", pages(), ids=shown)
+@pytest.mark.parametrize("page", pages(), ids=relative_name)
 def test_links_lead_to_files_that_exist(page: Path) -> None:
     broken = [link for link in _LINK.findall(prose(page)) if not (page.parent / link).exists()]
     assert broken == []
 
 
-@pytest.mark.parametrize("page", pages(), ids=shown)
+@pytest.mark.parametrize("page", pages(), ids=relative_name)
 def test_no_page_names_a_machine(page: Path) -> None:
     assert _MACHINE.findall(page.read_text(encoding="utf-8")) == []
 
@@ -44,7 +44,7 @@ def test_decisions_are_numbered_without_gaps() -> None:
     assert [name[:3] for name in names] == [f"{number:03d}" for number in range(1, len(names) + 1)]
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md")), ids=shown)
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md")), ids=relative_name)
 def test_a_decision_has_its_three_parts(page: Path) -> None:
     heads = re.findall(r"^## (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert heads == ["Context", "Choice", "Cost"]

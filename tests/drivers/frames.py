@@ -6,7 +6,7 @@ from typing import Any
 from inspan.contracts.driver import Driver
 from inspan.protocol.events import Event
 from inspan.protocol.task import Task
-from inspan.protocol.usage import Told
+from inspan.protocol.usage import SessionTotals
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 
@@ -17,7 +17,7 @@ def names(agent: str) -> list[str]:
 
 def events_of(driver: Driver, name: str, **fields: Any) -> list[Event]:
     """Every event that a recording gives, in order; `fields` are those of the task that matter."""
-    dialect = driver.channels[0].dialect(Task(prompt="do it", cwd="/WORK", **fields), Told())
+    dialect = driver.channels[0].dialect(Task(prompt="do it", cwd="/WORK", **fields), SessionTotals())
     lines = (RECORDINGS / driver.name / f"{name}.jsonl").read_bytes().splitlines()
     return [event for line in lines if line for event in dialect.receive(line).events]
 

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from inspan.contracts.driver import Endpoint, Launch, Place
-from inspan.dialects.acp.opening import Opening
-from inspan.drivers.acp import named
-from inspan.engine.narrowing import by_way
-from inspan.engine.registry import driver as driver_of
+from inspan.agents.registry import find_driver
+from inspan.agents.select import select_provider
+from inspan.contracts.driver import Endpoint, Launch, LaunchContext
+from inspan.dialects.acp.session_setup import SessionSetup
+from inspan.drivers.acp import driver_from_command
 from inspan.errors import BadInput
 from inspan.protocol.task import McpServer, Task
 
@@ -27,49 +27,51 @@ _ADDRESSES = {
 }
 
 
-def _launched(command: str = "agent --acp", *, place: Place | None = None, task: Task | None = None) -> Launch:
-    driver = by_way(named(command), "anthropic")
-    where = place or Place(program="/bin/agent", cwd="/work", way="anthropic", wire="messages")
+def _build_launch(
+    command: str = "agent --acp", *, place: LaunchContext | None = None, task: Task | None = None
+) -> Launch:
+    driver = select_provider(driver_from_command(command), "anthropic")
+    where = place or LaunchContext(program="/bin/agent", cwd="/work", provider="anthropic", wire="messages")
     return driver.channels[0].launch(task or Task(prompt="do it", cwd="/work"), where)
 
 
 def test_the_registry_finds_it_by_its_prefix() -> None:
-    driver = driver_of("acp:agent 'with a word' --acp")
-    assert (driver.name, driver.title, driver.program) == ("acp:agent 'with a word' --acp", "agent", "agent")
+    driver = find_driver("acp:agent 'with a word' --acp")
+    assert (driver.name, driver.title, driver.program.command) == ("acp:agent 'with a word' --acp", "agent", "agent")
     assert not driver.family
-    assert driver_of("acp").family
+    assert find_driver("acp").family
 
 
 def test_words_are_those_of_a_shell_and_options_stand_behind_them() -> None:
     task = Task(prompt="do it", cwd="/work", options=("--more",))
-    assert _launched("agent 'a b' --acp", task=task).argv == ("/bin/agent", "a b", "--acp", "--more")
+    assert _build_launch("agent 'a b' --acp", task=task).argv == ("/bin/agent", "a b", "--acp", "--more")
 
 
 @pytest.mark.parametrize("command", ["", "  ", "'", "./agent", "bin/agent --acp"])
 def test_what_is_no_command_is_refused(command: str) -> None:
     with pytest.raises(BadInput):
-        named(command)
+        driver_from_command(command)
 
 
 def test_a_played_model_stands_in_for_every_provider() -> None:
-    place = Place(program="/bin/agent", cwd="/work", way="anthropic", endpoint=_ENDPOINT)
+    place = LaunchContext(program="/bin/agent", cwd="/work", provider="anthropic", endpoint=_ENDPOINT)
     task = Task(prompt="do it", cwd="/work", model_from="script:x.toml")
-    assert _launched(place=place, task=task).env == _ADDRESSES
+    assert _build_launch(place=place, task=task).env == _ADDRESSES
 
 
 def test_with_a_key_only_its_own_provider_is_led_to_the_gateway() -> None:
-    place = Place(program="/bin/agent", cwd="/work", way="anthropic", endpoint=_ENDPOINT)
+    place = LaunchContext(program="/bin/agent", cwd="/work", provider="anthropic", endpoint=_ENDPOINT)
     own = {name: value for name, value in _ADDRESSES.items() if name.startswith("ANTHROPIC")}
-    assert _launched(place=place).env == own
+    assert _build_launch(place=place).env == own
 
 
 def test_without_a_gateway_nothing_is_set() -> None:
-    assert _launched().env == {}
+    assert _build_launch().env == {}
 
 
 def test_a_clean_session_has_a_home_of_its_own() -> None:
-    place = Place(program="/bin/agent", cwd="/work", config="/config")
-    assert _launched(place=place).env == {
+    place = LaunchContext(program="/bin/agent", cwd="/work", config="/config")
+    assert _build_launch(place=place).env == {
         "HOME": "/config",
         "XDG_CONFIG_HOME": "/config/.config",
         "XDG_DATA_HOME": "/config/.local/share",
@@ -84,9 +86,9 @@ def test_what_is_to_be_said_goes_along_in_memory() -> None:
         "web": McpServer(url="https://example.org", headers={"Authorization": "Bearer secret"}),
     }
     task = Task(prompt="do it", cwd="/work", model="anthropic/big", mcp_servers=servers, extra_dirs=("/more",))
-    launch = _launched(task=task)
+    launch = _build_launch(task=task)
     assert launch.keeps_stdin
-    assert msgspec.json.decode(launch.stdin, type=Opening) == Opening(
+    assert msgspec.json.decode(launch.stdin, type=SessionSetup) == SessionSetup(
         cwd="/work",
         prompt=[{"type": "text", "text": "do it"}],
         servers=[
@@ -105,4 +107,4 @@ def test_what_is_to_be_said_goes_along_in_memory() -> None:
 
 def test_a_completion_has_no_servers_of_tools() -> None:
     task = Task(prompt="do it", cwd="/work", mode="complete", mcp_servers={"shop": McpServer(command="serve")})
-    assert msgspec.json.decode(_launched(task=task).stdin, type=Opening).servers == []
+    assert msgspec.json.decode(_build_launch(task=task).stdin, type=SessionSetup).servers == []

@@ -5,30 +5,30 @@ from typing import Any
 
 import pytest
 
-from inspan.contracts.driver import Driver, Endpoint, Place
+from inspan.agents.registry import find_driver
+from inspan.contracts.driver import Driver, Endpoint, LaunchContext
 from inspan.drivers import openai_compatible, perplexity, xai
-from inspan.engine.registry import driver
 
-from .places import launched
+from .launches import build_launch
 
-BEHIND = Place(
+BEHIND = LaunchContext(
     program="/py", cwd="/w", endpoint=Endpoint(url="http://127.0.0.1:1", token="run-token", variable="XAI_API_KEY")
 )
-DIRECT = Place(program="/py", cwd="/w")
+DIRECT = LaunchContext(program="/py", cwd="/w")
 APIS = (openai_compatible.DRIVER, perplexity.DRIVER, xai.DRIVER)
 
 
-def request(agent: Driver, place: Place = BEHIND, **fields: Any) -> tuple[dict[str, str], dict[str, Any]]:
+def request(agent: Driver, place: LaunchContext = BEHIND, **fields: Any) -> tuple[dict[str, str], dict[str, Any]]:
     """The fields and the body of the request."""
-    head, _, body = launched(agent, place, mode="complete", **fields).stdin.partition(b"\n\n")
+    head, _, body = build_launch(agent, place, mode="complete", **fields).stdin.partition(b"\n\n")
     return dict(line.split(": ", 1) for line in head.decode().splitlines()), json.loads(body)
 
 
 def test_behind_a_gateway_the_token_stands_in_the_place_of_the_key() -> None:
-    launch = launched(xai.DRIVER, BEHIND, mode="complete")
+    launch = build_launch(xai.DRIVER, BEHIND, mode="complete")
     assert launch.env == {"XAI_API_KEY": "run-token"}
-    assert launch.argv[:3] == ("/py", "-I", "-S")
-    assert launch.argv[3].endswith("/transports/http_host.py")
+    assert launch.argv[:2] == ("/py", "-I")
+    assert launch.argv[2].endswith("/transports/http_agent.py")
     fields, body = request(xai.DRIVER)
     assert fields == {"path": "/responses", "address": "http://127.0.0.1:1", "key-from": "XAI_API_KEY"}
     assert body == {
@@ -40,10 +40,10 @@ def test_behind_a_gateway_the_token_stands_in_the_place_of_the_key() -> None:
 
 
 def test_without_a_key_the_token_stands_in_the_address_and_no_key_is_looked_for() -> None:
-    place = Place(program="/py", cwd="/w", endpoint=Endpoint(url="http://127.0.0.1:1/run/t", token="t"))
+    place = LaunchContext(program="/py", cwd="/w", endpoint=Endpoint(url="http://127.0.0.1:1/run/t", token="t"))
     fields, _ = request(openai_compatible.DRIVER, place, model="m")
     assert fields == {"path": "/chat/completions", "address": "http://127.0.0.1:1/run/t"}
-    assert launched(openai_compatible.DRIVER, place, model="m").env == {}
+    assert build_launch(openai_compatible.DRIVER, place, model="m").env == {}
 
 
 def test_without_a_gateway_the_provider_is_asked_with_the_users_key() -> None:
@@ -95,5 +95,5 @@ def test_an_api_says_that_it_cannot_act_and_why(agent: Driver) -> None:
     able = agent.capabilities
     assert (able.exec, able.review, able.complete, able.resume, able.mcp) == ("no", "yes", "yes", "no", ())
     assert {"exec", "review", "resume"} <= able.notes.keys()
-    assert (agent.hosted, [channel.kind for channel in agent.channels]) == (True, ["http"])
-    assert driver(agent.name) is agent
+    assert (agent.program.hosted, [channel.kind for channel in agent.channels]) == (True, ["http"])
+    assert find_driver(agent.name) is agent

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from inspan.contracts.driver import kind_told
+from inspan.contracts.driver import match_failure
 from inspan.drivers.claude import DRIVER
 from inspan.folds.summary import summarize
 from inspan.protocol.events import (
@@ -25,7 +25,7 @@ from inspan.protocol.events import (
     Unrecognized,
 )
 from inspan.protocol.task import McpServer, Task
-from inspan.protocol.usage import Told, Usage
+from inspan.protocol.usage import SessionTotals, Usage
 
 from .frames import events_of, kinds_of, names
 
@@ -128,18 +128,18 @@ def test_every_recorded_frame_is_understood_or_known_to_say_nothing(name: str) -
     "frame", [b"not json", b"{}", b'{"type":"dream"}', b'{"type":"system","subtype":"dream"}', b'{"type":5}', b"\xff"]
 )
 def test_an_unknown_frame_is_kept_as_it_came(frame: bytes) -> None:
-    (event,) = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told()).receive(frame).events
+    (event,) = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), SessionTotals()).receive(frame).events
     assert isinstance(event, Unrecognized)
     assert event.raw == frame.decode(errors="replace")
 
 
 @pytest.mark.parametrize("number", [401, 404, 429, 500, 509, 529])
 def test_a_number_in_a_path_is_no_status(number: int) -> None:
-    assert kind_told(DRIVER.failures, f"wrote /state/sessions/20261115-103557{number}-{number}/config.json") is None
+    assert match_failure(DRIVER.failures, f"wrote /state/sessions/20261115-103557{number}-{number}/config.json") is None
 
 
 def test_a_command_that_the_system_refuses_is_not_called_denied() -> None:
-    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told())
+    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), SessionTotals())
     dialect.receive(
         b'{"type":"assistant","message":{"model":"m","content":[{"type":"tool_use","id":"t1","name":"Bash",'
         b'"input":{"command":"cat /etc/shadow"}}]}}'
@@ -156,7 +156,7 @@ def test_a_command_that_the_system_refuses_is_not_called_denied() -> None:
     "words", ["Access has been denied: ask for permission to use it", "the deployment\nneeds approval"]
 )
 def test_a_server_that_speaks_of_permissions_is_not_called_denied(words: str) -> None:
-    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told())
+    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), SessionTotals())
     use: Json = {"type": "tool_use", "id": "t1", "name": "mcp__srv__deploy", "input": {}}
     result: Json = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": words}
     for kind, block in (("assistant", use), ("user", result)):

@@ -8,8 +8,8 @@ import pytest
 from inspan.drivers.claude import DRIVER
 from inspan.protocol.events import Event, TextSaid, ThreadStarted, ToolStarted, TurnCompleted, TurnStarted
 from inspan.protocol.task import Task
-from inspan.protocol.usage import Told, Usage
-from tests.gateway.stage import TOKEN, WAIT_S, Stage
+from inspan.protocol.usage import SessionTotals, Usage
+from tests.gateway.scripted_gateway import TOKEN, WAIT_S, ScriptedGateway
 
 _SCENARIO = """
 [[call]]
@@ -19,9 +19,9 @@ say = "It said hi."
 """
 
 
-def _printed(program: str, folder: Path, *flags: str) -> bytes:
+def _run_program(program: str, folder: Path, *flags: str) -> bytes:
     """What the real program prints on a scripted model, with the output format that the flags ask for."""
-    with Stage(_SCENARIO, cwd=str(folder)) as stage:
+    with ScriptedGateway(_SCENARIO, cwd=str(folder)) as stage:
         done = subprocess.run(
             [program, "-p", "--output-format", "json", "--permission-mode", "dontAsk", "--tools", "Bash", *flags],
             cwd=folder,
@@ -43,12 +43,12 @@ def _printed(program: str, folder: Path, *flags: str) -> bytes:
 
 
 def _events(output: bytes) -> list[Event]:
-    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told())
+    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), SessionTotals())
     return [event for line in output.splitlines() for event in dialect.receive(line).events]
 
 
 def test_one_object_tells_the_session_the_answer_and_the_tokens(tmp_path: Path, binaries: dict[str, str]) -> None:
-    output = _printed(binaries[DRIVER.program_variable], tmp_path)
+    output = _run_program(binaries[DRIVER.program_variable], tmp_path)
     thread, turn, said, completed = _events(output)
     assert isinstance(thread, ThreadStarted)
     assert thread.session_id
@@ -58,7 +58,7 @@ def test_one_object_tells_the_session_the_answer_and_the_tokens(tmp_path: Path, 
 
 
 def test_an_array_is_read_as_the_frames_in_it(tmp_path: Path, binaries: dict[str, str]) -> None:
-    output = _printed(binaries[DRIVER.program_variable], tmp_path, "--verbose")
+    output = _run_program(binaries[DRIVER.program_variable], tmp_path, "--verbose")
     assert output.startswith(b"[")
     events = _events(output)
     assert [type(event) for event in events if isinstance(event, ThreadStarted | ToolStarted | TurnCompleted)] == [

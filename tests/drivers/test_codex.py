@@ -2,7 +2,7 @@
 
 import pytest
 
-from inspan.contracts.driver import kind_told
+from inspan.contracts.driver import match_failure
 from inspan.drivers.codex import DRIVER
 from inspan.folds.summary import summarize
 from inspan.protocol.events import (
@@ -21,7 +21,7 @@ from inspan.protocol.events import (
     Unrecognized,
 )
 from inspan.protocol.task import Task
-from inspan.protocol.usage import Told, Usage
+from inspan.protocol.usage import SessionTotals, Usage
 
 from .frames import events_of, kinds_of, names
 
@@ -92,7 +92,7 @@ def test_every_recorded_frame_is_understood(name: str) -> None:
     [b"not json", b"[]", b'{"type":"item.completed","item":{"type":"d"}}', b'{"type":"turn.dreamt"}', b"\xff"],
 )
 def test_an_unknown_frame_is_kept_as_it_came(frame: bytes) -> None:
-    (event,) = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told()).receive(frame).events
+    (event,) = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), SessionTotals()).receive(frame).events
     assert isinstance(event, Unrecognized)
     assert event.raw == frame.decode(errors="replace")
 
@@ -100,7 +100,7 @@ def test_an_unknown_frame_is_kept_as_it_came(frame: bytes) -> None:
 @pytest.mark.parametrize("number", [401, 404, 429, 500, 509, 529])
 def test_a_number_in_a_path_is_no_status(number: int) -> None:
     warning = f"WARNING: proceeding (codex_home: /state/sessions/20261115-103557{number}-{number}/config) {number}"
-    assert kind_told(DRIVER.failures, warning) is None
+    assert match_failure(DRIVER.failures, warning) is None
 
 
 def test_a_tool_of_a_server_gives_its_text_and_fails_with_its_own_words() -> None:
@@ -143,8 +143,8 @@ _ROUTER = "2026-11-15T11:32:42.969638Z ERROR codex_core::tools::router: error="
     ],
 )
 def test_what_only_its_stderr_tells_of_denials_is_told(words: str, name: str) -> None:
-    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told())
-    told = [event for _ in range(2) for event in dialect.overhear(f"{_ROUTER}{words}".encode()).events]
+    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), SessionTotals())
+    told = [event for _ in range(2) for event in dialect.receive_stderr(f"{_ROUTER}{words}".encode()).events]
     assert told == [
         ToolFailed(id="denied-1", name=name, output=words, denied=True),
         ToolFailed(id="denied-2", name=name, output=words, denied=True),
@@ -162,18 +162,18 @@ def test_what_only_its_stderr_tells_of_denials_is_told(words: str, name: str) ->
     ],
 )
 def test_other_lines_of_its_stderr_tell_nothing(line: str) -> None:
-    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told())
-    assert list(dialect.overhear(line.encode(errors="surrogateescape")).events) == []
+    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), SessionTotals())
+    assert list(dialect.receive_stderr(line.encode(errors="surrogateescape")).events) == []
 
 
 def test_a_server_that_is_needed_and_does_not_start_fails_the_run_once() -> None:
-    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told())
+    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), SessionTotals())
     words = "required MCP servers failed to initialize: cal: No such file or directory (os error 2)"
     lines = [f"… ERROR codex_core::session: Failed to create session: {words}", f"Error: {words} (code -32603)"]
-    assert [event for line in lines for event in dialect.overhear(line.encode()).events] == [
+    assert [event for line in lines for event in dialect.receive_stderr(line.encode()).events] == [
         McpServerFailed(name="cal", message="No such file or directory (os error 2)"),
         TurnFailed(
             failure="environment",
-            message="the server of tools cal could not be started: No such file or directory (os error 2)",
+            message="the MCP server cal could not be started: No such file or directory (os error 2)",
         ),
     ]

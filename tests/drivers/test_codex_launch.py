@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from inspan.contracts.driver import Attachment, Launch, Place
+from inspan.contracts.driver import Attachment, Launch, LaunchContext
 from inspan.drivers.codex import DRIVER
-from inspan.drivers.codex.launching import is_strict
+from inspan.drivers.codex.launch import is_strict
 from inspan.protocol.task import McpServer
 
-from .places import ENDPOINT, after, launched
+from .launches import ENDPOINT, build_launch, values_after
 
-CLEAN = Place(program="codex", cwd="/WORK/sub", scratch="/SCRATCH", config="/CONFIG", endpoint=ENDPOINT)
-USER = Place(program="codex", cwd="/WORK/sub", scratch="/SCRATCH")
+CLEAN = LaunchContext(program="codex", cwd="/WORK/sub", scratch="/SCRATCH", config="/CONFIG", endpoint=ENDPOINT)
+USER = LaunchContext(program="codex", cwd="/WORK/sub", scratch="/SCRATCH")
 HEAD = ("codex", "exec", "--json", "--skip-git-repo-check")
 UNTRUSTED = {folder: {"trust_level": "untrusted"} for folder in ("/WORK/sub", "/WORK", "/")}
 NO_TOOLS: dict[str, Any] = {
@@ -28,7 +28,7 @@ HELD = (*HEAD, "-s", "read-only", "--ignore-rules")
 
 def settings(launch: Launch) -> dict[str, Any]:
     """All that is said with `-c`, as a TOML reader understands it."""
-    return tomllib.loads("\n".join(after(launch.argv, "-c")))
+    return tomllib.loads("\n".join(values_after(launch.argv, "-c")))
 
 
 def options(launch: Launch) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ def options(launch: Launch) -> tuple[str, ...]:
 
 
 def test_in_exec_everything_is_allowed() -> None:
-    launch = launched(DRIVER, USER)
+    launch = build_launch(DRIVER, USER)
     assert launch.argv == (*HEAD, "--dangerously-bypass-approvals-and-sandbox", "-")
     assert (launch.env, launch.files, launch.stdin) == ({}, {}, b"do it")
 
@@ -49,14 +49,14 @@ def test_in_exec_everything_is_allowed() -> None:
     ids=["review", "reading-completion"],
 )
 def test_reading_is_held_by_its_sandbox_and_trust_is_taken_back(fields: dict[str, Any]) -> None:
-    launch = launched(DRIVER, USER, **fields)
+    launch = build_launch(DRIVER, USER, **fields)
     assert options(launch) == (*HELD, "-")
     assert settings(launch) == {"features": {"hooks": False}, "projects": UNTRUSTED}
     assert launch.env == {"TMPDIR": "/dev/shm"}
 
 
 def test_a_completion_has_no_tools_at_all() -> None:
-    launch = launched(DRIVER, USER, mode="complete", mcp_servers={"one": McpServer(command="run")})
+    launch = build_launch(DRIVER, USER, mode="complete", mcp_servers={"one": McpServer(command="run")})
     assert options(launch) == (*HELD, "-")
     features = {"hooks": False, "goals": False, "sleep_tool": False}
     assert settings(launch) == {"features": features, "projects": UNTRUSTED, **NO_TOOLS}
@@ -64,7 +64,7 @@ def test_a_completion_has_no_tools_at_all() -> None:
 
 
 def test_behind_a_gateway_its_provider_is_ours_and_the_token_a_variable() -> None:
-    launch = launched(DRIVER, CLEAN)
+    launch = build_launch(DRIVER, CLEAN)
     given = settings(launch)
     assert (given["model_provider"], given["model_providers"]["inspan"]["base_url"]) == (
         "inspan",
@@ -79,7 +79,9 @@ def test_nothing_but_the_session_stands_behind_resume(fork: bool, word: str) -> 
     place = msgspec.structs.replace(
         CLEAN, resume="R", attachments=(Attachment(path="/a.png", media_type="image/png", data=b"x"),)
     )
-    launch = launched(DRIVER, place, fork=fork, model="m", effort="low", options=("-c", "own=1"), extra_dirs=("/d",))
+    launch = build_launch(
+        DRIVER, place, fork=fork, model="m", effort="low", options=("-c", "own=1"), extra_dirs=("/d",)
+    )
     assert launch.argv[-3:] == (word, "R", "-")
     assert launch.argv[-5:-3] == ("-c", "own=1")
     assert "--image=/SCRATCH/image-0" in launch.argv
@@ -91,7 +93,7 @@ AWKWARD = "Say \"it\" 'twice'\\n\n\t${HOME} `x` é \x7f \x01 # = [a]"
 
 def test_words_are_quoted_so_that_they_arrive_as_they_are() -> None:
     place = msgspec.structs.replace(CLEAN, scratch='/SCRATCH "x"')
-    launch = launched(DRIVER, place, effort=AWKWARD, append_system_prompt=AWKWARD, system_prompt="Own")
+    launch = build_launch(DRIVER, place, effort=AWKWARD, append_system_prompt=AWKWARD, system_prompt="Own")
     given = settings(launch)
     assert (given["model_reasoning_effort"], given["developer_instructions"]) == (AWKWARD, AWKWARD)
     assert launch.files == {given["model_instructions_file"]: b"Own"}
@@ -105,7 +107,7 @@ def test_words_are_quoted_so_that_they_arrive_as_they_are() -> None:
 def test_instructions_that_its_option_does_not_take_stand_before_the_prompt(
     resume: str, words: str, in_prompt: bool
 ) -> None:
-    launch = launched(DRIVER, msgspec.structs.replace(CLEAN, resume=resume), append_system_prompt=words)
+    launch = build_launch(DRIVER, msgspec.structs.replace(CLEAN, resume=resume), append_system_prompt=words)
     assert settings(launch).get("developer_instructions", "") == ("" if in_prompt else words)
     assert launch.stdin.decode() == (f"{words}\n\ndo it" if in_prompt else "do it")
 
@@ -119,7 +121,7 @@ SERVERS = {
 
 
 def test_servers_get_their_secrets_by_variables() -> None:
-    launch = launched(DRIVER, CLEAN, mcp_servers=SERVERS)
+    launch = build_launch(DRIVER, CLEAN, mcp_servers=SERVERS)
     common = {"required": True, "startup_timeout_sec": 10, "default_tools_approval_mode": "approve"}
     rename = 'export TOKEN="$INSPAN_MCP_0"; export PATH="$INSPAN_MCP_1"; exec "$0" "$@"'
     assert settings(launch)["mcp_servers"] == {
@@ -146,7 +148,7 @@ def test_servers_get_their_secrets_by_variables() -> None:
 def test_the_shell_before_a_server_changes_neither_words_nor_values() -> None:
     value = 'it\'s "$blue" `x`\n\\'
     server = McpServer(command="printenv", args=("COLOUR",), env={"COLOUR": value})
-    launch = launched(DRIVER, USER, mcp_servers={"one": server})
+    launch = build_launch(DRIVER, USER, mcp_servers={"one": server})
     table = settings(launch)["mcp_servers"]["one"]
     done = subprocess.run(
         [table["command"], *table["args"]], env={"PATH": "/usr/bin:/bin", **launch.env}, capture_output=True, check=True
@@ -172,7 +174,7 @@ def test_in_review_only_what_was_allowed_of_a_server_is_granted(
     allowed: tuple[str, ...], grant: dict[str, Any]
 ) -> None:
     servers = {"one": McpServer(command="run")}
-    launch = launched(DRIVER, CLEAN, mode="review", allowed_tools=allowed, mcp_servers=servers)
+    launch = build_launch(DRIVER, CLEAN, mode="review", allowed_tools=allowed, mcp_servers=servers)
     table = settings(launch)["mcp_servers"]["one"]
     usual: dict[str, Any] = {"command": "run", "args": [], "env_vars": [], "required": True, "startup_timeout_sec": 10}
     assert table == {**usual, **grant}
@@ -209,7 +211,7 @@ STRICT: dict[str, tuple[dict[str, Any], bool]] = {
 @pytest.mark.parametrize(("schema", "strict"), STRICT.values(), ids=STRICT)
 def test_a_schema_goes_to_the_provider_only_if_it_takes_it(schema: dict[str, Any], strict: bool) -> None:
     assert is_strict(schema) == strict
-    launch = launched(DRIVER, CLEAN, output_schema=schema)
-    assert after(launch.argv, "--output-schema") == (["/SCRATCH/schema.json"] if strict else [])
+    launch = build_launch(DRIVER, CLEAN, output_schema=schema)
+    assert values_after(launch.argv, "--output-schema") == (["/SCRATCH/schema.json"] if strict else [])
     assert launch.files == ({"/SCRATCH/schema.json": msgspec.json.encode(schema)} if strict else {})
     assert (b"exactly one JSON value" in launch.stdin) == (not strict)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inspan.contracts.driver import kind_told
+from inspan.contracts.driver import match_failure
 from inspan.drivers.copilot import DRIVER
 from inspan.folds.summary import summarize
 from inspan.protocol.events import (
@@ -28,7 +28,7 @@ from inspan.protocol.events import (
     Unrecognized,
 )
 from inspan.protocol.task import Task
-from inspan.protocol.usage import Told, Usage
+from inspan.protocol.usage import SessionTotals, Usage
 
 from .frames import RECORDINGS, names
 
@@ -59,9 +59,9 @@ def lines(name: str, suffix: str) -> list[bytes]:
 
 def events(name: str, *, stderr_first: bool = False, **fields: Any) -> list[Event]:
     """What a recording tells, its stderr heard after all of its lines, as in a replay, or before."""
-    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK", **fields), Told())
+    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK", **fields), SessionTotals())
     heard = [(dialect.receive, line) for line in lines(name, "jsonl")]
-    overheard = [(dialect.overhear, line) for line in lines(name, "err")]
+    overheard = [(dialect.receive_stderr, line) for line in lines(name, "err")]
     order = [*overheard, *heard] if stderr_first else [*heard, *overheard]
     return [event for read, line in order for event in read(line).events]
 
@@ -157,7 +157,7 @@ def test_output_that_is_too_large_for_the_model_is_told_whole() -> None:
 
 
 def test_what_a_command_prints_after_its_call_is_not_held() -> None:
-    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK"), Told())
+    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK"), SessionTotals())
     for line in lines("large", "jsonl"):
         dialect.receive(line)
     [late, *_] = [line for line in lines("large", "jsonl") if b"tool.shell_output" in line]
@@ -200,7 +200,7 @@ def test_a_call_that_is_made_again_is_told_and_its_failure_forgotten() -> None:
 
 
 def test_an_end_from_outside_is_not_put_down_to_a_failure_that_was_overcome() -> None:
-    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK"), Told())
+    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK"), SessionTotals())
     for line in lines("retried", "jsonl")[:-1]:
         dialect.receive(line)
     assert list(dialect.receive(b'{"type":"abort","data":{"reason":"user_abort"}}').events) == [
@@ -215,7 +215,7 @@ def test_no_line_of_a_recording_is_unknown(name: str) -> None:
 
 @pytest.mark.parametrize("line", [b'{"type":"session.new_idea","data":{}}', b"Welcome!", b'{"type":"abort","data":7}'])
 def test_a_line_that_is_not_known_is_kept(line: bytes) -> None:
-    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK"), Told())
+    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK"), SessionTotals())
     [event] = dialect.receive(line).events
     assert isinstance(event, Unrecognized)
     assert event.raw == line.decode()
@@ -225,25 +225,25 @@ def test_a_line_that_is_not_known_is_kept(line: bytes) -> None:
     "line", [b"", b"Error executing prompt", b'{"type":"span","attributes":7}', b'{"type":"metric"}']
 )
 def test_other_lines_of_its_stderr_say_nothing(line: bytes) -> None:
-    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK"), Told())
-    assert list(dialect.overhear(line).events) == []
+    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK"), SessionTotals())
+    assert list(dialect.receive_stderr(line).events) == []
 
 
 def test_with_githubs_own_models_a_turn_ends_without_tokens_where_none_are_told() -> None:
-    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK"), Told())
+    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK"), SessionTotals())
     own = [line.replace(b'"isByok":true', b'"isByok":false') for line in lines("chat", "jsonl")]
     assert [event for line in own for event in dialect.receive(line).events][-1] == TurnCompleted()
 
 
 def test_a_turn_is_not_done_before_its_tokens_are_told() -> None:
-    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK"), Told())
+    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK"), SessionTotals())
     told = [event for line in lines("chat", "jsonl") for event in dialect.receive(line).events]
     assert not summarize(told).turn_done
 
 
 def test_a_session_reads_back_as_its_runs_told_it() -> None:
-    assert DRIVER.transcript
-    found = list(DRIVER.transcript.read((FOLDER / "session.transcript").read_bytes()))
+    assert DRIVER.sessions.transcript
+    found = list(DRIVER.sessions.transcript.read((FOLDER / "session.transcript").read_bytes()))
     shell, file = [event.id for event in found if isinstance(event, ToolStarted)]
     assert found == [
         ReasoningSaid(text="hm"),
@@ -262,9 +262,11 @@ def test_a_session_reads_back_as_its_runs_told_it() -> None:
 
 
 def test_half_a_line_at_the_end_of_a_session_is_left_out() -> None:
-    assert DRIVER.transcript
+    assert DRIVER.sessions.transcript
     whole = (FOLDER / "session.transcript").read_bytes()
-    assert list(DRIVER.transcript.read(whole + b'{"type":"assistant.mess')) == list(DRIVER.transcript.read(whole))
+    assert list(DRIVER.sessions.transcript.read(whole + b'{"type":"assistant.mess')) == list(
+        DRIVER.sessions.transcript.read(whole)
+    )
 
 
 @pytest.mark.parametrize(
@@ -276,7 +278,7 @@ def test_half_a_line_at_the_end_of_a_session_is_left_out() -> None:
     ],
 )
 def test_words_of_its_stderr_tell_why_it_did_not_start(words: str, kind: str) -> None:
-    assert kind_told(DRIVER.failures, words) == kind
+    assert match_failure(DRIVER.failures, words) == kind
 
 
 def test_recordings_hold_nothing_of_the_vendors_prompts() -> None:

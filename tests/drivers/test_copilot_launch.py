@@ -6,15 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from inspan.contracts.driver import Attachment, Endpoint, Launch, Place
+from inspan.contracts.driver import Attachment, Endpoint, Launch, LaunchContext
 from inspan.drivers.copilot import DRIVER
-from inspan.drivers.copilot.acp import opening
+from inspan.drivers.copilot.acp import build_setup
 from inspan.protocol.task import McpServer, Task
 
-from .places import after, launched
+from .launches import build_launch, values_after
 
 ENDPOINT = Endpoint(url="http://127.0.0.1:1", token="run-token", variable="COPILOT_PROVIDER_API_KEY")
-CLEAN = Place(
+CLEAN = LaunchContext(
     program="copilot",
     cwd="/WORK",
     version=(1, 0, 102),
@@ -22,10 +22,10 @@ CLEAN = Place(
     config="/CONFIG",
     cache="/CACHE",
     endpoint=ENDPOINT,
-    way="anthropic",
+    provider="anthropic",
     wire="messages",
 )
-USER = Place(program="copilot", cwd="/WORK", version=(1, 0, 102), scratch="/SCRATCH")
+USER = LaunchContext(program="copilot", cwd="/WORK", version=(1, 0, 102), scratch="/SCRATCH")
 HEAD = ("copilot", "--output-format", "json", "--no-ask-user", "--no-auto-update")
 PLUGIN = ("--plugin-dir", "/SCRATCH")
 MEASURES = {
@@ -56,14 +56,14 @@ def rules(launch: Launch) -> tuple[str, ...]:
 
 
 def test_in_exec_everything_is_allowed_and_the_prompt_comes_by_stdin() -> None:
-    launch = launched(DRIVER, USER)
+    launch = build_launch(DRIVER, USER)
     assert launch.argv == (*HEAD, "--allow-all", *PLUGIN)
     assert launch.env == MEASURES
     assert launch.stdin == b"do it"
 
 
 def test_a_review_reads_and_runs_and_writes_nothing() -> None:
-    launch = launched(DRIVER, USER, mode="review")
+    launch = build_launch(DRIVER, USER, mode="review")
     assert rules(launch) == (
         "--allow-all-paths",
         f"--available-tools={READERS}",
@@ -75,7 +75,7 @@ def test_a_review_reads_and_runs_and_writes_nothing() -> None:
 
 
 def test_a_completion_has_no_tools() -> None:
-    assert rules(launched(DRIVER, USER, mode="complete")) == ("--available-tools=none",)
+    assert rules(build_launch(DRIVER, USER, mode="complete")) == ("--available-tools=none",)
 
 
 @pytest.mark.parametrize(
@@ -115,11 +115,11 @@ def test_a_completion_has_no_tools() -> None:
     ids=["listed", "none", "of-a-server", "both", "taken-away", "half", "reading-completion"],
 )
 def test_lists_of_tools_are_said_in_its_words(fields: dict[str, Any], expected: tuple[str, ...]) -> None:
-    assert rules(launched(DRIVER, USER, **fields)) == expected
+    assert rules(build_launch(DRIVER, USER, **fields)) == expected
 
 
 def test_a_whole_server_is_allowed_by_leaving_all_else_out() -> None:
-    left_out, allowed = rules(launched(DRIVER, USER, mode="complete", allowed_tools=("mcp__one", "Read")))
+    left_out, allowed = rules(build_launch(DRIVER, USER, mode="complete", allowed_tools=("mcp__one", "Read")))
     assert allowed == "--allow-tool=one"
     assert {"bash", "create", "edit", "apply_patch", "task", "sql"} <= set(left_out.partition("=")[2].split(","))
     assert "view" not in left_out
@@ -136,9 +136,9 @@ def test_a_whole_server_is_allowed_by_leaving_all_else_out() -> None:
 def test_behind_a_gateway_it_speaks_the_language_of_the_way_and_asks_github_for_nothing(
     wire: str, way: str, kind: dict[str, str]
 ) -> None:
-    place = msgspec.structs.replace(CLEAN, wire=wire, way=way)
-    launch = launched(DRIVER, place, model=f"{way}/some/model")
-    assert after(launch.argv, "--model") == ["some/model"]
+    place = msgspec.structs.replace(CLEAN, wire=wire, provider=way)
+    launch = build_launch(DRIVER, place, model=f"{way}/some/model")
+    assert values_after(launch.argv, "--model") == ["some/model"]
     assert launch.env == {
         **MEASURES,
         **NOTHING_OF_PROJECTS,
@@ -151,27 +151,27 @@ def test_behind_a_gateway_it_speaks_the_language_of_the_way_and_asks_github_for_
 
 
 def test_a_model_is_named_where_it_has_no_default() -> None:
-    assert after(launched(DRIVER, CLEAN).argv, "--model") == ["claude-sonnet-5"]
-    assert after(launched(DRIVER, USER).argv, "--model") == []
-    assert after(launched(DRIVER, USER, model="gpt-5.4").argv, "--model") == ["gpt-5.4"]
+    assert values_after(build_launch(DRIVER, CLEAN).argv, "--model") == ["claude-sonnet-5"]
+    assert values_after(build_launch(DRIVER, USER).argv, "--model") == []
+    assert values_after(build_launch(DRIVER, USER, model="gpt-5.4").argv, "--model") == ["gpt-5.4"]
 
 
 def test_a_session_begins_with_our_id_and_goes_on_in_our_folder() -> None:
-    begun = launched(DRIVER, msgspec.structs.replace(USER, session_id="one"))
-    resumed = launched(DRIVER, msgspec.structs.replace(USER, session_id="two", resume="one"))
+    begun = build_launch(DRIVER, msgspec.structs.replace(USER, session_id="one"))
+    resumed = build_launch(DRIVER, msgspec.structs.replace(USER, session_id="two", resume="one"))
     assert begun.argv[len(HEAD) :] == ("--session-id", "one", "--allow-all", *PLUGIN)
     assert resumed.argv[len(HEAD) :] == ("--resume=one", "-C", "/WORK", "--allow-all", *PLUGIN)
 
 
 @pytest.mark.parametrize("place", [USER, msgspec.structs.replace(USER, resume="one")], ids=["new", "resumed"])
-def test_a_completion_stays_out_of_a_project_whose_hooks_would_run(place: Place) -> None:
-    assert after(launched(DRIVER, place, mode="complete").argv, "-C") == ["/SCRATCH"]
-    with_tools = launched(DRIVER, place, mode="complete", allowed_tools=("Read",))
-    assert after(with_tools.argv, "-C") == (["/WORK"] if place.resume else [])
+def test_a_completion_stays_out_of_a_project_whose_hooks_would_run(place: LaunchContext) -> None:
+    assert values_after(build_launch(DRIVER, place, mode="complete").argv, "-C") == ["/SCRATCH"]
+    with_tools = build_launch(DRIVER, place, mode="complete", allowed_tools=("Read",))
+    assert values_after(with_tools.argv, "-C") == (["/WORK"] if place.resume else [])
 
 
 def test_its_hook_for_errors_ends_it_before_it_tries_again() -> None:
-    files = launched(DRIVER, USER).files
+    files = build_launch(DRIVER, USER).files
     assert json.loads(files["/SCRATCH/plugin.json"])["hooks"] == "hooks.json"
     [hook] = json.loads(files["/SCRATCH/hooks.json"])["hooks"]["errorOccurred"]
     assert hook["bash"] == """grep -q '"errorContext":"model_call"' && kill -TERM "$PPID\""""
@@ -182,8 +182,8 @@ def test_secrets_of_servers_stand_in_variables_and_on_no_command_line() -> None:
         "one": McpServer(command="run", args=("it",), env={"KEY": "secret-1"}),
         "two": McpServer(url="http://127.0.0.1:2", headers={"Authorization": "secret-2"}),
     }
-    launch = launched(DRIVER, USER, mcp_servers=servers)
-    assert after(launch.argv, "--additional-mcp-config") == ["@/SCRATCH/mcp.json"]
+    launch = build_launch(DRIVER, USER, mcp_servers=servers)
+    assert values_after(launch.argv, "--additional-mcp-config") == ["@/SCRATCH/mcp.json"]
     assert json.loads(launch.files["/SCRATCH/mcp.json"])["mcpServers"] == {
         "one": {"type": "local", "command": "run", "args": ["it"], "env": {"KEY": "${INSPAN_MCP_0}"}, **WHOLE},
         "two": {"type": "http", "url": "http://127.0.0.1:2", "headers": {"Authorization": "${INSPAN_MCP_1}"}, **WHOLE},
@@ -197,11 +197,11 @@ def test_secrets_of_servers_stand_in_variables_and_on_no_command_line() -> None:
 
 def test_instructions_and_images_lie_beside_the_run() -> None:
     place = msgspec.structs.replace(USER, attachments=(Attachment(path="a", media_type="image/webp", data=b"picture"),))
-    launch = launched(DRIVER, place, append_system_prompt="Be brief.", effort="high", extra_dirs=("/MORE",))
+    launch = build_launch(DRIVER, place, append_system_prompt="Be brief.", effort="high", extra_dirs=("/MORE",))
     assert launch.env["COPILOT_CUSTOM_INSTRUCTIONS_DIRS"] == "/SCRATCH"
     assert launch.files["/SCRATCH/inspan.instructions.md"] == b'---\napplyTo: "**"\n---\nBe brief.\n'
     assert launch.files["/SCRATCH/attached-0.webp"] == b"picture"
-    assert [after(launch.argv, flag) for flag in ("--attachment", "--reasoning-effort", "--add-dir")] == [
+    assert [values_after(launch.argv, flag) for flag in ("--attachment", "--reasoning-effort", "--add-dir")] == [
         ["/SCRATCH/attached-0.webp"],
         ["high"],
         ["/MORE"],
@@ -209,7 +209,7 @@ def test_instructions_and_images_lie_beside_the_run() -> None:
 
 
 def test_a_users_own_options_come_last() -> None:
-    assert launched(DRIVER, USER, options=("--banner",)).argv[-1] == "--banner"
+    assert build_launch(DRIVER, USER, options=("--banner",)).argv[-1] == "--banner"
 
 
 @pytest.mark.parametrize(("version", "quiet"), [((1, 0, 92), False), ((1, 0, 102), True)])
@@ -217,10 +217,10 @@ def test_without_a_gateway_a_clean_run_sends_no_telemetry_where_it_can_say_so(
     version: tuple[int, ...], quiet: bool
 ) -> None:
     place = msgspec.structs.replace(CLEAN, endpoint=None, version=version)
-    assert ("--disable-client-telemetry" in launched(DRIVER, place).argv) is quiet
-    assert "--disable-client-telemetry" not in launched(DRIVER, CLEAN).argv
+    assert ("--disable-client-telemetry" in build_launch(DRIVER, place).argv) is quiet
+    assert "--disable-client-telemetry" not in build_launch(DRIVER, CLEAN).argv
 
 
 def test_in_a_conversation_too_a_completion_stays_out_of_the_project() -> None:
-    assert opening(Task(prompt="do it", cwd="/WORK", mode="complete"), USER).cwd == "/SCRATCH"
-    assert opening(Task(prompt="do it", cwd="/WORK"), USER).cwd == "/WORK"
+    assert build_setup(Task(prompt="do it", cwd="/WORK", mode="complete"), USER).cwd == "/SCRATCH"
+    assert build_setup(Task(prompt="do it", cwd="/WORK"), USER).cwd == "/WORK"

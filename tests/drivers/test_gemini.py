@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from inspan.contracts.driver import kind_told
+from inspan.contracts.driver import match_failure
 from inspan.drivers.gemini import DRIVER
 from inspan.protocol.events import (
     CommandExecuted,
@@ -28,7 +28,7 @@ from inspan.protocol.events import (
     Unrecognized,
 )
 from inspan.protocol.task import McpServer, Task
-from inspan.protocol.usage import Told, Usage
+from inspan.protocol.usage import SessionTotals, Usage
 
 from .frames import RECORDINGS, events_of, names
 
@@ -54,7 +54,7 @@ FAILURES: dict[str, tuple[str, int | None]] = {
 
 def events_from(*frames: dict[str, Any], **fields: Any) -> list[Event]:
     """The events of frames that no recording has."""
-    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK", **fields), Told())
+    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK", **fields), SessionTotals())
     return [event for frame in frames for event in dialect.receive(json.dumps(frame).encode()).events]
 
 
@@ -204,7 +204,7 @@ def test_a_turn_that_was_stopped_is_no_success_though_it_says_so(words: str, kin
 
 def test_a_turn_without_a_result_is_not_over() -> None:
     cut_off = (RECORDINGS / "gemini" / "text.jsonl").read_bytes().splitlines()[:-1]
-    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told())
+    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), SessionTotals())
     events = [event for line in cut_off for event in dialect.receive(line).events]
     assert not [event for event in events if isinstance(event, TurnCompleted | TurnFailed)]
 
@@ -284,7 +284,7 @@ def test_every_recorded_frame_is_understood(name: str) -> None:
 
 def test_every_recording_has_an_exit_code_and_a_version() -> None:
     recorded = json.loads((RECORDINGS / "gemini" / "recorded.json").read_text())
-    assert (recorded["version"], sorted(recorded["exit_codes"])) == (DRIVER.install.version, names("gemini"))
+    assert (recorded["version"], sorted(recorded["exit_codes"])) == (DRIVER.program.install.version, names("gemini"))
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_every_recording_has_an_exit_code_and_a_version() -> None:
     ids=["banner", "list", "unknown", "number", "words", "bytes", "deep"],
 )
 def test_an_unknown_frame_is_kept_as_it_came(frame: bytes) -> None:
-    (event,) = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told()).receive(frame).events
+    (event,) = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), SessionTotals()).receive(frame).events
     assert isinstance(event, Unrecognized)
     assert event.raw == frame.decode(errors="replace")
 
@@ -324,7 +324,7 @@ def test_its_stderr_tells_of_servers_and_rules_that_do_not_count(
     line: str, servers: tuple[str, ...], told: list[Event]
 ) -> None:
     task = Task(prompt="x", cwd="/", mcp_servers={name: McpServer(command="run") for name in servers})
-    overheard = DRIVER.channels[0].dialect(task, Told()).overhear(line.encode(errors="surrogateescape"))
+    overheard = DRIVER.channels[0].dialect(task, SessionTotals()).receive_stderr(line.encode(errors="surrogateescape"))
     assert list(overheard.events) == told
 
 
@@ -343,4 +343,4 @@ def test_its_stderr_tells_of_servers_and_rules_that_do_not_count(
     ],
 )
 def test_its_last_words_tell_why_it_left(words: str, kind: str | None) -> None:
-    assert kind_told(DRIVER.failures, words) == kind
+    assert match_failure(DRIVER.failures, words) == kind

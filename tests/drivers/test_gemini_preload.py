@@ -19,7 +19,7 @@ MESSAGE: dict[str, Any] = {
 }
 
 
-def called(id: str, told: str, display: object) -> dict[str, Any]:
+def tool_call_record(id: str, told: str, display: object) -> dict[str, Any]:
     result = [{"functionResponse": {"response": {"output": told}}}]
     return {"id": id, "result": result, "resultDisplay": display}
 
@@ -47,7 +47,7 @@ def run(folder: Path, script: str, *words: str, **env: str) -> list[Any]:
     return lines[1:]
 
 
-def recorded(folder: Path, *records: object, file: str = "session-x.jsonl") -> list[Any]:
+def run_with_records(folder: Path, *records: object, file: str = "session-x.jsonl") -> list[Any]:
     """What is told of records that the stand-in appends to a file."""
     lines = [json.dumps(each) + "\n" for each in records]
     told = run(folder, f'for (const line of {json.dumps(lines)}) fs.appendFileSync("{file}", line)')
@@ -58,15 +58,19 @@ def recorded(folder: Path, *records: object, file: str = "session-x.jsonl") -> l
 def test_a_response_is_told_once_with_its_thoughts(tmp_path: Path) -> None:
     head = {"sessionId": "x"}
     user = {"id": "0", "type": "user", "content": "do it"}
-    assert recorded(tmp_path, head, user, MESSAGE, {"$set": {"a": 1}}, MESSAGE) == [
+    assert run_with_records(tmp_path, head, user, MESSAGE, {"$set": {"a": 1}}, MESSAGE) == [
         {"type": "inspan_response", "thoughts": MESSAGE["thoughts"], "tokens": MESSAGE["tokens"]}
     ]
 
 
 def test_a_call_is_told_once_with_what_its_frame_leaves_out(tmp_path: Path) -> None:
     long = "y" * 1000 + "\nExit Code: 3"
-    calls = [called("a", long, "shown"), called("b", long, ""), called("c", "Written.", {"isNewFile": True})]
-    told = recorded(tmp_path, MESSAGE, {**MESSAGE, "toolCalls": calls[:1]}, {**MESSAGE, "toolCalls": calls})
+    calls = [
+        tool_call_record("a", long, "shown"),
+        tool_call_record("b", long, ""),
+        tool_call_record("c", "Written.", {"isNewFile": True}),
+    ]
+    told = run_with_records(tmp_path, MESSAGE, {**MESSAGE, "toolCalls": calls[:1]}, {**MESSAGE, "toolCalls": calls})
     assert told[1:] == [
         {"type": "inspan_tool", "tool_id": "a", "told": long[-400:]},
         {"type": "inspan_tool", "tool_id": "b", "told": long},
@@ -79,12 +83,12 @@ def test_a_call_is_told_once_with_what_its_frame_leaves_out(tmp_path: Path) -> N
     ["text", 7, None, {"type": "gemini", "id": "1", "toolCalls": 7}, {"type": "gemini", "id": "1", "thoughts": None}],
 )
 def test_a_record_of_another_shape_harms_nothing(tmp_path: Path, record: object) -> None:
-    told = recorded(tmp_path, record)
+    told = run_with_records(tmp_path, record)
     assert [frame["type"] for frame in told] in ([], ["inspan_response"])
 
 
 def test_another_file_is_nobodys_business(tmp_path: Path) -> None:
-    assert recorded(tmp_path, MESSAGE, file="other.jsonl") == []
+    assert run_with_records(tmp_path, MESSAGE, file="other.jsonl") == []
 
 
 def test_what_is_written_before_a_sudden_end_is_not_lost(tmp_path: Path) -> None:
@@ -144,7 +148,7 @@ TO_MODEL = "http://127.0.0.1:2/v1beta/models/some-model:streamGenerateContent?al
         ("http://127.0.0.1:1/", "http://127.0.0.1:2/mcp", {"x-goog-api-key": "another"}, "sent"),
         ("", TO_MODEL, {"x-goog-api-key": "run-token"}, "sent"),
     ],
-    ids=["gateway", "model", "hidden path", "token", "server of tools", "direct"],
+    ids=["gateway", "model", "hidden path", "token", "MCP server", "direct"],
 )
 def test_no_settings_lead_a_model_call_or_the_token_past_the_gateway(
     tmp_path: Path, gateway: str, address: str, headers: dict[str, str], what: str

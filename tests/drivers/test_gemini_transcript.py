@@ -26,8 +26,8 @@ SHELL = "run_shell_command"
 
 
 def read(saved: bytes) -> list[Event]:
-    assert isinstance(DRIVER.transcript, Transcript)
-    return list(DRIVER.transcript.read(saved))
+    assert isinstance(DRIVER.sessions.transcript, Transcript)
+    return list(DRIVER.sessions.transcript.read(saved))
 
 
 def test_a_saved_session_tells_what_its_live_frames_told() -> None:
@@ -70,5 +70,5 @@ def test_text_that_came_in_pieces_is_told_without_the_thoughts_in_it() -> None:
 
 
 def test_a_session_lies_where_the_first_part_of_its_id_says() -> None:
-    pattern = DRIVER.transcripts.format(session_id="35c8fa52-f297-4690-9f05-c9185197c722")
+    pattern = DRIVER.sessions.transcript_pattern.format(session_id="35c8fa52-f297-4690-9f05-c9185197c722")
     assert pattern == "tmp/*/chats/session-*-35c8fa52.jsonl"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from inspan.contracts.driver import kind_told
+from inspan.contracts.driver import match_failure
 from inspan.drivers.goose import DRIVER
 from inspan.folds.summary import summarize
 from inspan.protocol.events import (
@@ -26,7 +26,7 @@ from inspan.protocol.events import (
     Unrecognized,
 )
 from inspan.protocol.task import Task
-from inspan.protocol.usage import Told, Usage
+from inspan.protocol.usage import SessionTotals, Usage
 
 from .frames import RECORDINGS, events_of, kinds_of, names
 
@@ -170,7 +170,7 @@ def test_a_resumed_session_counts_from_where_it_was() -> None:
 
 def test_without_that_it_counts_from_what_was_told_before() -> None:
     dialect = DRIVER.channels[0].dialect(
-        Task(prompt="x", cwd="/"), Told(usage=Usage(input=100, output=7, cache_read=20), cost_usd=0.5)
+        Task(prompt="x", cwd="/"), SessionTotals(usage=Usage(input=100, output=7, cache_read=20), cost_usd=0.5)
     )
     frame = b'{"type":"complete","input_tokens":300,"output_tokens":9,"cache_read_input_tokens":50,"cost_usd":0.75}'
     assert list(dialect.receive(frame).events)[2:] == [
@@ -197,7 +197,7 @@ def test_a_tool_of_a_server_gives_its_text_and_fails_with_its_own_words() -> Non
 def test_a_server_that_does_not_start_is_told() -> None:
     dialect = _dialect()
     lines = RECORDED["stderr"]["server-failed"]
-    assert [event for line in lines for event in dialect.overhear(line.encode()).events] == [
+    assert [event for line in lines for event in dialect.receive_stderr(line.encode()).events] == [
         McpServerFailed(name="cal", message="IO error: No such file or directory (os error 2)")
     ]
 
@@ -229,18 +229,18 @@ def test_an_unknown_part_of_a_message_is_kept() -> None:
 
 @pytest.mark.parametrize("number", [401, 404, 429, 500, 529])
 def test_a_number_in_a_path_is_no_status(number: int) -> None:
-    assert kind_told(DRIVER.failures, f"/state/sessions/20261115-103557{number}-{number}/config ({number})") is None
+    assert match_failure(DRIVER.failures, f"/state/sessions/20261115-103557{number}-{number}/config ({number})") is None
 
 
 def test_what_the_program_tells_the_model_of_a_skipped_call_is_not_recorded() -> None:
     kept = b'{"text":"Let the user know the tool call was skipped in goose chat mode"}'
     said = kept.replace(b'mode"', b'mode. And \\"more\\" of this.\\n"')
-    assert DRIVER.recordable is not None
-    assert DRIVER.recordable(said) == kept
+    assert DRIVER.trials.scrub_line is not None
+    assert DRIVER.trials.scrub_line(said) == kept
 
 
 def _dialect() -> Any:
-    return DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told())
+    return DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), SessionTotals())
 
 
 def _ids(events: list[Any]) -> list[str]:

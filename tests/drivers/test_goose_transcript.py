@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inspan.drivers.goose import DRIVER
-from inspan.drivers.goose.going_on import GO_ON, named
+from inspan.drivers.goose.resume import RESUME_SCRIPT, session_argv
 from inspan.protocol.events import (
     CommandExecuted,
     FileChanged,
@@ -37,8 +37,8 @@ esac
 
 
 def test_a_saved_session_gives_the_events_of_its_turns() -> None:
-    assert DRIVER.transcript is not None
-    events = list(DRIVER.transcript.read(SAVED))
+    assert DRIVER.sessions.transcript is not None
+    events = list(DRIVER.sessions.transcript.read(SAVED))
     shell, write = [event.id for event in events if isinstance(event, ToolStarted)]
     assert events == [
         TurnStarted(),
@@ -59,30 +59,32 @@ def test_a_saved_session_gives_the_events_of_its_turns() -> None:
 
 
 def test_tokens_of_subagents_are_counted_with_the_last_turn() -> None:
-    assert DRIVER.transcript is not None
+    assert DRIVER.sessions.transcript is not None
     saved = json.loads(SAVED)
     saved["accumulated_usage"]["output_tokens"] += 5
-    *_, last = DRIVER.transcript.read(json.dumps(saved).encode())
+    *_, last = DRIVER.sessions.transcript.read(json.dumps(saved).encode())
     assert last == TurnCompleted(usage=CALL + Usage(output=5))
 
 
 def test_a_session_without_answers_gives_nothing() -> None:
-    assert DRIVER.transcript is not None
-    assert list(DRIVER.transcript.read(b'{"working_dir":"/","conversation":null,"accumulated_usage":null}')) == []
+    assert DRIVER.sessions.transcript is not None
+    assert (
+        list(DRIVER.sessions.transcript.read(b'{"working_dir":"/","conversation":null,"accumulated_usage":null}')) == []
+    )
 
 
 def test_its_program_prints_a_session_by_name_or_id() -> None:
-    assert DRIVER.transcript is not None
-    assert DRIVER.transcript.command is not None
-    assert DRIVER.transcript.command("-x") == ("session", "export", "--format", "json", "--name=-x")
-    assert named("20261115_3") == ("--session-id=20261115_3",)
+    assert DRIVER.sessions.transcript is not None
+    assert DRIVER.sessions.transcript.command is not None
+    assert DRIVER.sessions.transcript.command("-x") == ("session", "export", "--format", "json", "--name=-x")
+    assert session_argv("20261115_3") == ("--session-id=20261115_3",)
 
 
-def _go_on(root: Path, *words: str, copy: str = "") -> "subprocess.CompletedProcess[str]":
+def _resume(root: Path, *words: str, copy: str = "") -> "subprocess.CompletedProcess[str]":
     program = root / "stand-in"
     program.write_text(STAND_IN.format(root=root))
     program.chmod(0o700)
-    argv = ["/bin/sh", "-c", GO_ON, str(program), "--name=old", str(root / "session.json"), copy, *words]
+    argv = ["/bin/sh", "-c", RESUME_SCRIPT, str(program), "--name=old", str(root / "session.json"), copy, *words]
     return subprocess.run(argv, input="the prompt", capture_output=True, text=True, check=False)
 
 
@@ -94,7 +96,7 @@ def _save(root: Path) -> None:
 
 def test_what_was_counted_is_told_before_the_run(tmp_path: Path) -> None:
     _save(tmp_path)
-    done = _go_on(tmp_path, "run", "two words")
+    done = _resume(tmp_path, "run", "two words")
     first, *rest = done.stdout.splitlines()
     assert json.loads(first) == {
         "type": "before",
@@ -110,7 +112,7 @@ def test_what_was_counted_is_told_before_the_run(tmp_path: Path) -> None:
 
 def test_a_server_that_the_session_has_is_not_named_again(tmp_path: Path) -> None:
     _save(tmp_path)
-    done = _go_on(tmp_path, "run", "--with-extension", "cal:x y", "--with-extension", "other:z", "--resume")
+    done = _resume(tmp_path, "run", "--with-extension", "cal:x y", "--with-extension", "other:z", "--resume")
     assert done.stdout.splitlines()[1:] == [
         "word run",
         "word --with-extension",
@@ -122,7 +124,7 @@ def test_a_server_that_the_session_has_is_not_named_again(tmp_path: Path) -> Non
 
 def test_a_copy_has_its_own_name_and_all_the_rest(tmp_path: Path) -> None:
     _save(tmp_path)
-    done = _go_on(tmp_path, "run", copy="new-name")
+    done = _resume(tmp_path, "run", copy="new-name")
     saved = json.loads((tmp_path / "saved.json").read_text())
     assert json.loads((tmp_path / "imported.json").read_text()) == {**saved, "name": "new-name"}
     assert done.stdout.splitlines()[1:] == ["word run", "the prompt"]
@@ -131,14 +133,14 @@ def test_a_copy_has_its_own_name_and_all_the_rest(tmp_path: Path) -> None:
 def test_a_copy_that_cannot_be_made_ends_it_and_leaves_nothing(tmp_path: Path) -> None:
     _save(tmp_path)
     (tmp_path / "full").touch()
-    done = _go_on(tmp_path, "run", copy="new-name")
+    done = _resume(tmp_path, "run", copy="new-name")
     assert (done.returncode, done.stdout) == (1, "")
     assert {path.name for path in tmp_path.iterdir()} == {"asked", "full", "saved.json", "stand-in"}
 
 
 @pytest.mark.parametrize("copy", ["", "new-name"])
 def test_a_session_that_is_not_there_ends_it(tmp_path: Path, copy: str) -> None:
-    done = _go_on(tmp_path, "run", copy=copy)
+    done = _resume(tmp_path, "run", copy=copy)
     assert (done.returncode, done.stdout) == (7, "")
     assert (tmp_path / "asked").read_text().splitlines() == [
         f"session export --format json --output {tmp_path}/session.json --name=old"

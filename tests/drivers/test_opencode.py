@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from inspan.contracts.driver import kind_told
+from inspan.contracts.driver import match_failure
 from inspan.drivers.opencode import DRIVER
 from inspan.folds.summary import summarize
 from inspan.protocol.events import (
@@ -29,7 +29,7 @@ from inspan.protocol.events import (
     Unrecognized,
 )
 from inspan.protocol.task import Task
-from inspan.protocol.usage import Told, Usage
+from inspan.protocol.usage import SessionTotals, Usage
 
 from .frames import events_of, kinds_of, names
 
@@ -234,25 +234,25 @@ def test_a_part_that_nobody_knows_is_kept(part: dict[str, Any] | None) -> None:
 
 @pytest.mark.parametrize("frame", [b"not json", b"{}", b'{"type":"dream"}', b'{"type":5}', b"\xff", b"! a notice"])
 def test_an_unknown_frame_is_kept_as_it_came(frame: bytes) -> None:
-    (event,) = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told()).receive(frame).events
+    (event,) = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), SessionTotals()).receive(frame).events
     assert isinstance(event, Unrecognized)
     assert event.raw == frame.decode(errors="replace")
 
 
 @pytest.mark.parametrize("number", [401, 404, 429, 500, 509, 529])
 def test_a_number_in_a_path_is_no_status(number: int) -> None:
-    assert kind_told(DRIVER.failures, f"wrote /state/sessions/20261115-103557{number}-{number}/config.json") is None
+    assert match_failure(DRIVER.failures, f"wrote /state/sessions/20261115-103557{number}-{number}/config.json") is None
 
 
 def test_a_session_that_it_does_not_know_is_told_by_its_last_words() -> None:
-    assert kind_told(DRIVER.failures, "Error: Session not found") == "session_not_found"
+    assert match_failure(DRIVER.failures, "Error: Session not found") == "session_not_found"
 
 
 def _events(*frames: dict[str, Any]) -> list[Event]:
-    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), Told())
+    dialect = DRIVER.channels[0].dialect(Task(prompt="x", cwd="/"), SessionTotals())
     return [event for frame in frames for event in dialect.receive(json.dumps(frame).encode()).events]
 
 
 def test_settings_of_the_user_that_cannot_be_read_are_named() -> None:
     line = "Error: Config file at /HOME/.config/opencode/opencode.json is not valid JSON(C): "
-    assert kind_told(DRIVER.failures, line) == "environment"
+    assert match_failure(DRIVER.failures, line) == "environment"

@@ -7,25 +7,25 @@ from typing import Any
 import msgspec
 import pytest
 
-from inspan.contracts.driver import BASE_ALLOWED_TOOLS, Attachment, Endpoint, Launch, Place
+from inspan.contracts.driver import BASE_ALLOWED_TOOLS, Attachment, Endpoint, Launch, LaunchContext
+from inspan.credentials.resolve import Credential
 from inspan.drivers.opencode import DRIVER
-from inspan.engine.access import Access
-from inspan.engine.route import route
+from inspan.planning.route import choose_route
 from inspan.protocol.task import McpServer, Task
 
-from .places import ENDPOINT, launched
+from .launches import ENDPOINT, build_launch
 
 Json = dict[str, Any]
-CLEAN = Place(
+CLEAN = LaunchContext(
     program="opencode",
     cwd="/WORK",
     scratch="/SCRATCH",
     config="/CONFIG",
     endpoint=ENDPOINT,
-    way="anthropic",
+    provider="anthropic",
     wire="messages",
 )
-USER = Place(program="opencode", cwd="/WORK", scratch="/SCRATCH", way="anthropic", wire="messages")
+USER = LaunchContext(program="opencode", cwd="/WORK", scratch="/SCRATCH", provider="anthropic", wire="messages")
 HEAD = ("opencode", "run", "--format", "json", "--thinking", "--auto")
 PLUGIN = {"plugin": ["file:///SCRATCH/inspan.js"]}
 READING = ("read", "glob", "grep", "list", "bash", "lsp", "skill", "todowrite", "webfetch", "websearch")
@@ -37,11 +37,11 @@ def settings(launch: Launch) -> Json:
 
 
 def permission(**fields: Any) -> Json:
-    return settings(launched(DRIVER, CLEAN, **fields))["agent"]["inspan"]["permission"]
+    return settings(build_launch(DRIVER, CLEAN, **fields))["agent"]["inspan"]["permission"]
 
 
 def test_in_exec_everything_is_allowed_and_the_users_own_agent_works() -> None:
-    launch = launched(DRIVER, USER)
+    launch = build_launch(DRIVER, USER)
     assert launch.argv == (*HEAD, "--title=")
     assert settings(launch) == PLUGIN
     assert launch.env.keys() == {"OPENCODE_CONFIG_CONTENT", "OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_FFF"}
@@ -50,7 +50,7 @@ def test_in_exec_everything_is_allowed_and_the_users_own_agent_works() -> None:
 
 
 def test_in_clean_everything_of_its_own_lies_in_the_sessions_folder_and_no_library_is_fetched() -> None:
-    launch = launched(DRIVER, CLEAN)
+    launch = build_launch(DRIVER, CLEAN)
     assert {name: value for name, value in launch.env.items() if value.startswith("/")} == {
         "XDG_DATA_HOME": "/CONFIG",
         "XDG_CONFIG_HOME": "/CONFIG/settings",
@@ -66,21 +66,22 @@ def test_in_clean_everything_of_its_own_lies_in_the_sessions_folder_and_no_libra
 
 
 def test_a_folder_with_a_blank_in_its_name_holds_the_plugin_too() -> None:
-    launch = launched(DRIVER, msgspec.structs.replace(USER, scratch="/A b#c"))
+    launch = build_launch(DRIVER, msgspec.structs.replace(USER, scratch="/A b#c"))
     assert settings(launch) == {"plugin": ["file:///A%20b%23c/inspan.js"]}
     assert launch.files.keys() == {"/A b#c/inspan.js"}
 
 
 def test_the_shared_cache_is_used_where_there_is_one() -> None:
-    launch = launched(DRIVER, msgspec.structs.replace(CLEAN, cache="/CACHE"))
+    launch = build_launch(DRIVER, msgspec.structs.replace(CLEAN, cache="/CACHE"))
     assert launch.env["XDG_CACHE_HOME"] == "/CACHE"
 
 
 def test_behind_a_gateway_no_other_provider_is_left_and_the_token_is_on_no_command_line() -> None:
-    launch = launched(DRIVER, CLEAN)
+    launch = build_launch(DRIVER, CLEAN)
     assert settings(launch) == {
         **PLUGIN,
         "share": "disabled",
+        "instructions": ["/WORK/AGENTS.md"],
         "provider": {
             "anthropic": {"options": {"baseURL": "http://127.0.0.1:1/v1", "apiKey": "run-token"}, "models": {}}
         },
@@ -102,10 +103,10 @@ def test_behind_a_gateway_no_other_provider_is_left_and_the_token_is_on_no_comma
 )
 @pytest.mark.parametrize("prefix", [True, False])
 def test_each_provider_has_its_address_and_the_model_that_was_asked_for(way: str, address: str, prefix: bool) -> None:
-    variable = {each.name: each for each in DRIVER.ways}[way].credentials[0]
+    variable = {each.name: each for each in DRIVER.providers}[way].credentials[0]
     endpoint = Endpoint(url="http://127.0.0.1:1", token="run-token", variable=variable)
-    place = msgspec.structs.replace(CLEAN, way=way, endpoint=endpoint)
-    launch = launched(DRIVER, place, model=f"{way}/a/b" if prefix else "a/b")
+    place = msgspec.structs.replace(CLEAN, provider=way, endpoint=endpoint)
+    launch = build_launch(DRIVER, place, model=f"{way}/a/b" if prefix else "a/b")
     assert launch.argv == (*HEAD, "--title=", "--model", f"{way}/a/b")
     given = settings(launch)
     assert given["provider"] == {way: {"options": {"baseURL": address, "apiKey": "run-token"}, "models": {"a/b": {}}}}
@@ -114,7 +115,7 @@ def test_each_provider_has_its_address_and_the_model_that_was_asked_for(way: str
 
 
 def test_effort_system_prompt_and_words_behind_it() -> None:
-    launch = launched(DRIVER, USER, effort="high", system_prompt="I am {env:HOME}", append_system_prompt="behind")
+    launch = build_launch(DRIVER, USER, effort="high", system_prompt="I am {env:HOME}", append_system_prompt="behind")
     assert launch.argv == (*HEAD, "--title=", "--variant", "high", "--agent", "inspan")
     assert settings(launch) == {
         **PLUGIN,
@@ -127,24 +128,29 @@ def test_effort_system_prompt_and_words_behind_it() -> None:
 
 @pytest.mark.parametrize(("fork", "words"), [(False, ()), (True, ("--fork",))])
 def test_a_session_goes_on_under_its_own_title(fork: bool, words: tuple[str, ...]) -> None:
-    launch = launched(DRIVER, msgspec.structs.replace(CLEAN, resume="ses_1"), fork=fork)
+    launch = build_launch(DRIVER, msgspec.structs.replace(CLEAN, resume="ses_1"), fork=fork)
     assert launch.argv == (*HEAD, "--session", "ses_1", *words)
 
 
 def test_options_of_the_user_stand_last() -> None:
-    assert launched(DRIVER, USER, options=("--log-level", "DEBUG")).argv == (*HEAD, "--title=", "--log-level", "DEBUG")
+    assert build_launch(DRIVER, USER, options=("--log-level", "DEBUG")).argv == (
+        *HEAD,
+        "--title=",
+        "--log-level",
+        "DEBUG",
+    )
 
 
 def test_what_is_attached_lies_where_a_box_lets_it_be_read() -> None:
     image = Attachment(path="/a/b.png", media_type="image/png", data=b"png")
-    launch = launched(DRIVER, msgspec.structs.replace(CLEAN, attachments=(image,)), model="m")
+    launch = build_launch(DRIVER, msgspec.structs.replace(CLEAN, attachments=(image,)), model="m")
     assert launch.argv[-1] == "--file=/SCRATCH/attached-0.png"
     assert launch.files["/SCRATCH/attached-0.png"] == b"png"
     assert settings(launch)["provider"]["anthropic"]["models"]["m"]["attachment"] is True
 
 
 def test_in_a_review_nothing_is_edited_and_the_projects_settings_are_left_out_but_not_its_instructions() -> None:
-    launch = launched(DRIVER, USER, mode="review")
+    launch = build_launch(DRIVER, USER, mode="review")
     assert launch.argv == (*HEAD, "--title=", "--agent", "inspan")
     assert launch.env["OPENCODE_DISABLE_PROJECT_CONFIG"] == "1"
     assert settings(launch)["instructions"] == ["/WORK/AGENTS.md"]
@@ -152,8 +158,17 @@ def test_in_a_review_nothing_is_edited_and_the_projects_settings_are_left_out_bu
     assert settings(launch)["agent"] == {"inspan": {"mode": "primary", "permission": rules}}
 
 
+def test_in_the_profile_clean_the_projects_settings_are_left_out_but_not_its_instructions() -> None:
+    launch = build_launch(DRIVER, CLEAN)
+    assert launch.env["OPENCODE_DISABLE_PROJECT_CONFIG"] == "1"
+    assert settings(launch)["instructions"] == ["/WORK/AGENTS.md"]
+    usual = build_launch(DRIVER, USER)
+    assert "OPENCODE_DISABLE_PROJECT_CONFIG" not in usual.env
+    assert "instructions" not in settings(usual)
+
+
 def test_a_completion_has_no_tools_at_all() -> None:
-    launch = launched(DRIVER, USER, mode="complete", mcp_servers={"one": McpServer(command="run")})
+    launch = build_launch(DRIVER, USER, mode="complete", mcp_servers={"one": McpServer(command="run")})
     assert settings(launch)["agent"]["inspan"]["permission"] == {"*": "deny", **OUTSIDE}
     assert "mcp" not in settings(launch)
 
@@ -208,7 +223,7 @@ def test_servers_of_tools_are_started_soon_or_missed() -> None:
         "two": McpServer(url="http://127.0.0.1:2", headers={"H": "v"}),
     }
     usual = {"enabled": True, "timeout": 10_000}
-    assert settings(launched(DRIVER, USER, mcp_servers=servers))["mcp"] == {
+    assert settings(build_launch(DRIVER, USER, mcp_servers=servers))["mcp"] == {
         "one": {"type": "local", "command": ["run", "-x"], "environment": {"A": "b"}, **usual},
         "two": {"type": "remote", "url": "http://127.0.0.1:2", "headers": {"H": "v"}, "oauth": False, **usual},
     }
@@ -216,7 +231,7 @@ def test_servers_of_tools_are_started_soon_or_missed() -> None:
 
 @pytest.mark.parametrize("words", ["{env:SECRET}", "{file:/etc/passwd}", "a {env:A} {file:~/b}"])
 def test_nobodys_words_are_taken_for_a_variable_or_a_file(words: str) -> None:
-    launch = launched(DRIVER, USER, mcp_servers={"one": McpServer(command="run", args=(words,))})
+    launch = build_launch(DRIVER, USER, mcp_servers={"one": McpServer(command="run", args=(words,))})
     written = launch.env["OPENCODE_CONFIG_CONTENT"]
     assert "{env:" not in written and "{file:" not in written
     assert settings(launch)["mcp"]["one"]["command"] == ["run", words]
@@ -224,14 +239,14 @@ def test_nobodys_words_are_taken_for_a_variable_or_a_file(words: str) -> None:
 
 @pytest.mark.parametrize(("partial", "word"), [(True, b"partial = true"), (False, b"partial = false")])
 def test_pieces_of_text_are_told_only_where_they_are_wanted(partial: bool, word: bytes) -> None:
-    assert word in launched(DRIVER, USER, partial=partial).files["/SCRATCH/inspan.js"]
+    assert word in build_launch(DRIVER, USER, partial=partial).files["/SCRATCH/inspan.js"]
 
 
 def test_commands_see_nothing_of_the_folders_that_are_its_own() -> None:
-    plugin = launched(DRIVER, CLEAN).files["/SCRATCH/inspan.js"]
+    plugin = build_launch(DRIVER, CLEAN).files["/SCRATCH/inspan.js"]
     names = '"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "OPENCODE_TEST_HOME"'
     assert f'of ["OPENCODE_CONFIG_CONTENT", {names}]'.encode() in plugin
-    assert b'of ["OPENCODE_CONFIG_CONTENT"]' in launched(DRIVER, USER).files["/SCRATCH/inspan.js"]
+    assert b'of ["OPENCODE_CONFIG_CONTENT"]' in build_launch(DRIVER, USER).files["/SCRATCH/inspan.js"]
 
 
 @pytest.mark.parametrize("name", ["opencode.json", "opencode.jsonc", "config.json"])
@@ -239,6 +254,17 @@ def test_a_provider_in_the_users_own_settings_is_left_to_the_user(tmp_path: Path
     own = tmp_path / ".config" / "opencode" / name
     own.parent.mkdir(parents=True)
     own.write_text('{"provider": {"anthropic": {"options": {"baseURL": "http://127.0.0.1:1"}}}}')
-    access = Access(kind="key", words="key", key="some-long-key", variable="ANTHROPIC_API_KEY")
+    access = Credential(kind="key", description="key", key="some-long-key", variable="ANTHROPIC_API_KEY")
     task = Task(prompt="do it", cwd="/WORK", profile="user")
-    assert route(task, DRIVER, access, {"HOME": str(tmp_path)}).model_from == "direct"
+    assert choose_route(task, DRIVER, access, {"HOME": str(tmp_path)}).model_from == "direct"
+
+
+@pytest.mark.parametrize(
+    ("way", "path"), [("anthropic", "/v1"), ("openai", ""), ("google", "/v1beta"), ("openrouter", "")]
+)
+def test_without_a_gateway_the_provider_is_where_the_run_says(way: str, path: str) -> None:
+    place = msgspec.structs.replace(USER, base_url="http://said", provider=way)
+    made = settings(build_launch(DRIVER, place, model=f"{way}/x"))
+    assert made["provider"] == {way: {"options": {"baseURL": f"http://said{path}"}, "models": {"x": {}}}}
+    assert made["enabled_providers"] == [way]
+    assert "provider" not in settings(build_launch(DRIVER, USER, model="anthropic/x"))

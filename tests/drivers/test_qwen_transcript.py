@@ -3,31 +3,31 @@
 import pytest
 
 from inspan.drivers.qwen import DRIVER
-from inspan.drivers.qwen.transcript import read, told_in
+from inspan.drivers.qwen.transcript import read, read_totals
 from inspan.protocol.events import Event, TextSaid, ThreadStarted, TurnCompleted, TurnStarted
-from inspan.protocol.usage import Told, Usage
+from inspan.protocol.usage import SessionTotals, Usage
 
 from .frames import RECORDINGS, events_of
 
 CALL = Usage(input=110, output=7, cache_read=20)
 
 
-def saved(name: str) -> bytes:
+def load_transcript(name: str) -> bytes:
     return (RECORDINGS / "qwen" / "sessions" / f"{name}.jsonl").read_bytes()
 
 
-def live(name: str) -> list[Event]:
+def live_events(name: str) -> list[Event]:
     """What the same run told while it ran; a transcript has no thread."""
     return [event for event in events_of(DRIVER, name) if not isinstance(event, ThreadStarted)]
 
 
 @pytest.mark.parametrize("name", ["work", "subagent"])
 def test_a_saved_session_tells_what_its_run_told(name: str) -> None:
-    assert list(read(saved(name))) == live(name)
+    assert list(read(load_transcript(name))) == live_events(name)
 
 
 def test_each_turn_is_counted_alone() -> None:
-    assert list(read(saved("resumed"))) == [
+    assert list(read(load_transcript("resumed"))) == [
         TurnStarted(),
         TextSaid(text="First."),
         TurnCompleted(usage=CALL),
@@ -38,25 +38,25 @@ def test_each_turn_is_counted_alone() -> None:
 
 
 def test_a_session_counts_on_from_the_sum_of_its_calls() -> None:
-    assert told_in(saved("resumed")) == Told(usage=CALL + CALL)
+    assert read_totals(load_transcript("resumed")) == SessionTotals(usage=CALL + CALL)
 
 
 @pytest.mark.parametrize("cut", [1, 500])
 def test_the_end_of_a_long_session_tells_no_sum(cut: int) -> None:
-    assert told_in(saved("work")[cut:]) is None
+    assert read_totals(load_transcript("work")[cut:]) is None
 
 
 def test_a_torn_last_line_is_left_out() -> None:
-    whole = saved("resumed")
-    assert told_in(whole + b'{"type":"assist') == told_in(whole)
+    whole = load_transcript("resumed")
+    assert read_totals(whole + b'{"type":"assist') == read_totals(whole)
     assert list(read(whole + b'{"type":"assist')) == list(read(whole))
 
 
 def test_a_session_without_a_line_gives_nothing() -> None:
-    assert (list(read(b"")), told_in(b"")) == ([], None)
+    assert (list(read(b"")), read_totals(b"")) == ([], None)
 
 
 def test_the_driver_knows_where_it_lies() -> None:
-    assert DRIVER.transcript is not None
-    assert DRIVER.transcripts == "projects/*/chats/{session_id}.jsonl"
-    assert DRIVER.transcript.read(saved("work")) == read(saved("work"))
+    assert DRIVER.sessions.transcript is not None
+    assert DRIVER.sessions.transcript_pattern == "projects/*/chats/{session_id}.jsonl"
+    assert DRIVER.sessions.transcript.read(load_transcript("work")) == read(load_transcript("work"))

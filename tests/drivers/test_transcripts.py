@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from inspan.engine.registry import driver
+from inspan.agents.registry import find_driver
 from inspan.protocol.events import (
     CommandExecuted,
     Event,
@@ -28,12 +28,12 @@ _CALL = Usage(input=100, output=7, cache_read=20, cache_write=10, reasoning=3)
 _SAID = "File created successfully at: /WORK/new.txt (file state is current in your context — no need to Read it back)"
 
 
-def _held(agent: str, name: str) -> bytes:
+def _load_transcript(agent: str, name: str) -> bytes:
     return (RECORDINGS / agent / "sessions" / f"{name}.jsonl").read_bytes()
 
 
 def _read(agent: str, held: bytes) -> list[Event]:
-    transcript = driver(agent).transcript
+    transcript = find_driver(agent).sessions.transcript
     assert transcript
     return list(transcript.read(held))
 
@@ -89,22 +89,22 @@ def _turn(text: str) -> list[Event]:
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_a_session_that_was_resumed_gives_all_its_turns_each_with_its_own_tokens(agent: str) -> None:
-    events = _read(agent, _held(agent, "resumed"))
+    events = _read(agent, _load_transcript(agent, "resumed"))
     assert events == [*_first_turn(agent, events), *_turn("Again.")]
 
 
 def test_a_fork_of_claudes_has_the_turns_that_it_came_from() -> None:
-    events = _read("claude", _held("claude", "forked"))
+    events = _read("claude", _load_transcript("claude", "forked"))
     assert events == [*_first_turn("claude", events), *_turn("Again."), *_turn("Apart.")]
 
 
 def test_a_fork_of_codexs_has_its_own_turns_alone_and_their_tokens_alone() -> None:
-    assert _read("codex", _held("codex", "forked")) == _turn("Apart.")
+    assert _read("codex", _load_transcript("codex", "forked")) == _turn("Apart.")
 
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_half_a_last_line_is_left_out(agent: str) -> None:
-    held = _held(agent, "resumed")
+    held = _load_transcript(agent, "resumed")
     lines = held.rstrip(b"\n").split(b"\n")
     whole = _read(agent, b"\n".join(lines[:-1]) + b"\n")
     assert _read(agent, b"\n".join(lines[:-1]) + b"\n" + lines[-1][: len(lines[-1]) // 2]) == whole
@@ -119,7 +119,7 @@ def test_what_is_no_session_tells_nothing(agent: str, held: bytes) -> None:
 @pytest.mark.parametrize("agent", AGENTS)
 def test_a_session_can_be_read_up_to_every_line_of_it(agent: str) -> None:
     """An agent that was killed has kept a beginning."""
-    lines = _held(agent, "resumed").split(b"\n")
+    lines = _load_transcript(agent, "resumed").split(b"\n")
     counts = [len(_read(agent, b"\n".join(lines[:end]))) for end in range(len(lines) + 1)]
     assert counts == sorted(counts)
     assert counts[-1] == 17
@@ -134,6 +134,6 @@ def test_what_claude_keeps_for_itself_is_no_part_of_the_conversation(mark: str) 
 
 
 def test_codex_tells_a_count_again_without_anything_new() -> None:
-    lines = _held("codex", "resumed").split(b"\n")
+    lines = _load_transcript("codex", "resumed").split(b"\n")
     doubled = [line for each in lines for line in ([each] * 2 if b'"token_count"' in each else [each])]
     assert _read("codex", b"\n".join(doubled)) == _read("codex", b"\n".join(lines))

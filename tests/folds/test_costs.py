@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from inspan.folds.costs import BY, By, Part, Sums, groups, summed
+from inspan.folds.costs import BY, By, GroupTotals, Subtotal, group_spendings, sum_spendings
 from inspan.protocol.spending import Spending
 from inspan.protocol.usage import Usage
 
 _DAY_S = 86400.0
 _QUARTER = 250_000_000
 ONE = Usage(input=1, output=2, cache_read=3, cache_write=4, reasoning=5)
-NOTHING = Part(
+NOTHING = Subtotal(
     runs=0,
     calls=0,
     usage=None,
@@ -41,29 +41,29 @@ def call(run_id: str, number: int = 1, **fields: Any) -> Spending:
     return Spending(run_id=run_id, call=number, **{**usual, **fields})
 
 
-def told(run_id: str, **fields: Any) -> Spending:
+def agent_spending(run_id: str, **fields: Any) -> Spending:
     """A run as its agent told it."""
     return call(run_id, 0, role="", source="agent", **fields)
 
 
 def test_nothing_costs_an_unknown_amount() -> None:
-    assert summed([]) == Sums(
+    assert sum_spendings([]) == GroupTotals(
         name="total",
-        whole=NOTHING,
+        overall=NOTHING,
         sources={"gateway": NOTHING, "agent": NOTHING},
         roles={"main": NOTHING, "side": NOTHING, "retry": NOTHING},
         scripted=NOTHING,
     )
-    assert groups([], by="agent") == []
+    assert group_spendings([], by="agent") == []
 
 
 def test_calls_and_told_runs_add_up_and_are_shown_apart() -> None:
-    rows = [call("1"), call("1", 2, role="retry"), told("2"), call("3", role="side", scripted=True)]
+    rows = [call("1"), call("1", 2, role="retry"), agent_spending("2"), call("3", role="side", scripted=True)]
     three = NOTHING._replace(runs=2, calls=3, usage=ONE + ONE + ONE, cost_usd=0.75)
     one = NOTHING._replace(runs=1, calls=1, usage=ONE, cost_usd=0.25)
-    assert summed(rows, name="all") == Sums(
+    assert sum_spendings(rows, name="all") == GroupTotals(
         name="all",
-        whole=NOTHING._replace(runs=3, calls=3, usage=ONE + ONE + ONE + ONE, cost_usd=1.0),
+        overall=NOTHING._replace(runs=3, calls=3, usage=ONE + ONE + ONE + ONE, cost_usd=1.0),
         sources={"gateway": three, "agent": one._replace(calls=0)},
         roles={"main": one, "side": one, "retry": one},
         scripted=one,
@@ -71,8 +71,13 @@ def test_calls_and_told_runs_add_up_and_are_shown_apart() -> None:
 
 
 def test_what_some_did_not_tell_is_counted_beside_the_sum_of_the_others() -> None:
-    rows = [call("1"), call("1", 2, nano=None), call("1", 3, usage=None, nano=None), told("2", usage=None, nano=None)]
-    assert summed(rows).whole == Part(
+    rows = [
+        call("1"),
+        call("1", 2, nano=None),
+        call("1", 3, usage=None, nano=None),
+        agent_spending("2", usage=None, nano=None),
+    ]
+    assert sum_spendings(rows).overall == Subtotal(
         runs=2,
         calls=3,
         usage=ONE + ONE,
@@ -85,21 +90,23 @@ def test_what_some_did_not_tell_is_counted_beside_the_sum_of_the_others() -> Non
 
 
 def test_what_nobody_told_is_unknown_and_not_zero() -> None:
-    found = summed([told("1", usage=None, nano=None), call("2", usage=None, nano=None)]).whole
+    found = sum_spendings([agent_spending("1", usage=None, nano=None), call("2", usage=None, nano=None)]).overall
     assert (found.usage, found.cost_usd) == (None, None)
 
 
 def test_a_zero_that_was_told_is_a_zero_and_an_error_that_cost_nothing_misses_no_tokens() -> None:
-    assert summed([told("1", usage=Usage(), nano=0)]).whole == NOTHING._replace(runs=1, usage=Usage(), cost_usd=0.0)
-    assert summed([call("1", usage=None, nano=0)]).whole == NOTHING._replace(runs=1, calls=1, cost_usd=0.0)
+    assert sum_spendings([agent_spending("1", usage=Usage(), nano=0)]).overall == NOTHING._replace(
+        runs=1, usage=Usage(), cost_usd=0.0
+    )
+    assert sum_spendings([call("1", usage=None, nano=0)]).overall == NOTHING._replace(runs=1, calls=1, cost_usd=0.0)
 
 
 def test_many_small_costs_add_up_exactly() -> None:
-    assert summed([call(str(number), nano=100_000_000) for number in range(1000)]).whole.cost_usd == 100.0
+    assert sum_spendings([call(str(number), nano=100_000_000) for number in range(1000)]).overall.cost_usd == 100.0
 
 
 _RUNS = [
-    told("1", agent="b", model="x", project="q", at=0.0, session=""),
+    agent_spending("1", agent="b", model="x", project="q", at=0.0, session=""),
     call("2", agent="a", model="", at=_DAY_S - 0.001, role="side"),
     call("3", agent="b", model="x", at=_DAY_S, task="u", session="r"),
 ]
@@ -121,11 +128,11 @@ _RUNS = [
 def test_groups_are_in_the_order_of_their_names_and_the_newest_day_first(
     by: By, expected: list[tuple[str, int]]
 ) -> None:
-    assert [(each.name, each.whole.runs) for each in groups(_RUNS, by=by)] == expected
+    assert [(each.name, each.overall.runs) for each in group_spendings(_RUNS, by=by)] == expected
 
 
 @pytest.mark.parametrize("by", BY)
 def test_no_run_is_lost_or_counted_twice_by_grouping(by: By) -> None:
-    found = groups(_RUNS, by=by)
-    assert sum(each.whole.runs for each in found) == len(_RUNS)
-    assert sum(each.whole.cost_usd or 0.0 for each in found) == summed(_RUNS).whole.cost_usd
+    found = group_spendings(_RUNS, by=by)
+    assert sum(each.overall.runs for each in found) == len(_RUNS)
+    assert sum(each.overall.cost_usd or 0.0 for each in found) == sum_spendings(_RUNS).overall.cost_usd

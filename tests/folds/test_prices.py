@@ -13,9 +13,10 @@ from genai_prices.types import ModelPrice, Provider
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inspan.engine.money.price_cards import card_of
-from inspan.folds.prices import PRICES, Card, Price, call_cost, cost, own_card
+from inspan.folds.prices import PRICE_NAMES, Price, PriceCard, build_custom_card, compute_call_cost, compute_cost
 from inspan.protocol.usage import Usage
+from inspan.spending.price_cards import build_card
+from tests.soak import rounds
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 PROVIDERS = get_snapshot().providers
@@ -30,13 +31,13 @@ NEEDED = {
 FREE = ("input_mtok", "output_mtok")
 # By the name of the model: our card, and the prices in the list that it is made from.
 CARDS = {
-    (provider.id, model.id): (msgspec.convert(card_of(provider, model, now=NOW), Card), model.get_prices(NOW))
+    (provider.id, model.id): (msgspec.convert(build_card(provider, model, now=NOW), PriceCard), model.get_prices(NOW))
     for provider in PROVIDERS
     for model in provider.models
 }
 
 
-def theirs(prices: ModelPrice, usage: Usage, *, for_an_hour: int, searches: int) -> int:
+def reference_cost(prices: ModelPrice, usage: Usage, *, for_an_hour: int, searches: int) -> int:
     """The cost in billionths of a dollar as genai-prices reckons it."""
     with localcontext(prec=80):
         found = prices.calc_price(
@@ -55,11 +56,11 @@ def theirs(prices: ModelPrice, usage: Usage, *, for_an_hour: int, searches: int)
 
 def check(name: tuple[str, str], usage: Usage, *, for_an_hour: int = 0, searches: int = 0) -> None:
     card, prices = CARDS[name]
-    found = cost(card, usage, {"cache_write_1h": for_an_hour, "searches": searches})
+    found = compute_cost(card, usage, {"cache_write_1h": for_an_hour, "searches": searches})
     used = {**msgspec.structs.asdict(usage), "searches": searches}
     stated = {**(dict.fromkeys(FREE, 0) if name[1].endswith(":free") else {}), **prices.__dict__}
     unpriced = [kind for kind, keys in NEEDED.items() if used[kind] and all(stated.get(key) is None for key in keys)]
-    expected = None if unpriced else theirs(prices, usage, for_an_hour=for_an_hour, searches=searches)
+    expected = None if unpriced else reference_cost(prices, usage, for_an_hour=for_an_hour, searches=searches)
     assert found == expected, (name, usage, unpriced)
 
 
@@ -89,7 +90,7 @@ def test_every_model_of_the_list_costs_what_the_list_says(provider: Provider) ->
 TOKENS = st.integers(0, 3_000_000)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=rounds(1000))
 @given(
     data=st.data(),
     name=st.sampled_from(sorted(CARDS)),
@@ -104,7 +105,7 @@ def test_any_call_to_any_model_costs_what_the_list_says(
     check(name, msgspec.structs.replace(usage, reasoning=reasoning), for_an_hour=for_an_hour, searches=searches)
 
 
-CARD = Card(
+CARD = PriceCard(
     input=Price(base=Decimal(3), tiers=((200_000, Decimal(6)),)),
     output=Price(base=Decimal(15)),
     cache_read=Price(base=Decimal("0.3")),
@@ -131,57 +132,57 @@ CARD = Card(
     ],
 )
 def test_each_kind_has_its_price(usage: Usage, extras: dict[str, int], nano: int) -> None:
-    assert cost(CARD, usage, extras) == nano
+    assert compute_cost(CARD, usage, extras) == nano
 
 
 @pytest.mark.parametrize("usage", [Usage(output=2, reasoning=3), Usage(output=2, reasoning=2)])
 def test_a_part_is_never_more_than_its_whole(usage: Usage) -> None:
-    assert cost(CARD, usage) == 30_000
-    assert cost(CARD, Usage(cache_write=1), {"cache_write_1h": 9}) == 6_000
+    assert compute_cost(CARD, usage) == 30_000
+    assert compute_cost(CARD, Usage(cache_write=1), {"cache_write_1h": 9}) == 6_000
 
 
 def test_what_has_no_price_makes_the_cost_unknown_only_where_it_was_used() -> None:
-    only_input = Card(input=Price(base=Decimal(1)))
-    assert cost(only_input, Usage(input=1, cache_read=1, cache_write=1)) == 3_000
-    assert cost(only_input, Usage(input=1, output=1)) is None
-    assert cost(only_input, Usage(input=1), {"searches": 1}) is None
-    assert cost(only_input, Usage(input=1), {"searches": 0}) == 1_000
-    assert cost(CARD, Usage(input=1), {"holograms": 1}) is None
-    assert cost(Card(), Usage(input=1)) is None
+    only_input = PriceCard(input=Price(base=Decimal(1)))
+    assert compute_cost(only_input, Usage(input=1, cache_read=1, cache_write=1)) == 3_000
+    assert compute_cost(only_input, Usage(input=1, output=1)) is None
+    assert compute_cost(only_input, Usage(input=1), {"searches": 1}) is None
+    assert compute_cost(only_input, Usage(input=1), {"searches": 0}) == 1_000
+    assert compute_cost(CARD, Usage(input=1), {"holograms": 1}) is None
+    assert compute_cost(PriceCard(), Usage(input=1)) is None
 
 
 def test_a_price_for_each_request_is_paid_without_any_tokens() -> None:
-    card = Card(input=Price(base=Decimal(1)), requests=Price(base=Decimal(5)))
-    assert cost(card, Usage(input=1)) == 5_001_000
-    assert cost(card, Usage()) == 5_000_000
+    card = PriceCard(input=Price(base=Decimal(1)), requests=Price(base=Decimal(5)))
+    assert compute_cost(card, Usage(input=1)) == 5_001_000
+    assert compute_cost(card, Usage()) == 5_000_000
 
 
 def test_a_sum_is_rounded_once_and_to_the_even_neighbour() -> None:
-    card = own_card("mine", {"input": 0.0005, "output": 0.0005})
-    assert cost(card, Usage(input=1)) == 0
-    assert cost(card, Usage(input=1, output=1)) == 1
-    assert cost(card, Usage(input=3)) == 2
+    card = build_custom_card("mine", {"input": 0.0005, "output": 0.0005})
+    assert compute_cost(card, Usage(input=1)) == 0
+    assert compute_cost(card, Usage(input=1, output=1)) == 1
+    assert compute_cost(card, Usage(input=3)) == 2
 
 
 def test_an_error_costs_nothing_and_an_answer_without_tokens_nobody_knows_what() -> None:
-    assert call_cost(CARD, status=529, usage=None) == 0
-    assert call_cost(None, status=400, usage=None) == 0
-    assert call_cost(CARD, status=200, usage=None) is None
-    assert call_cost(CARD, status=None, usage=None) is None
-    assert call_cost(None, status=200, usage=Usage(input=1)) is None
-    assert call_cost(CARD, status=200, usage=Usage(input=1), extras={"searches": 1}) == 10_003_000
-    assert call_cost(CARD, status=529, usage=Usage(input=1)) == 3_000
+    assert compute_call_cost(CARD, status=529, usage=None) == 0
+    assert compute_call_cost(None, status=400, usage=None) == 0
+    assert compute_call_cost(CARD, status=200, usage=None) is None
+    assert compute_call_cost(CARD, status=None, usage=None) is None
+    assert compute_call_cost(None, status=200, usage=Usage(input=1)) is None
+    assert compute_call_cost(CARD, status=200, usage=Usage(input=1), extras={"searches": 1}) == 10_003_000
+    assert compute_call_cost(CARD, status=529, usage=Usage(input=1)) == 3_000
 
 
 def test_own_prices_are_taken_as_they_are_written() -> None:
-    assert own_card("mine", {"input": 1.25, "output": 10, "cache_read": None, "unheard": 5}) == Card(
+    assert build_custom_card("mine", {"input": 1.25, "output": 10, "cache_read": None, "unheard": 5}) == PriceCard(
         model="mine", input=Price(base=Decimal("1.25")), output=Price(base=Decimal(10))
     )
-    every = own_card("mine", dict.fromkeys(PRICES, 0.1))
-    assert {getattr(every, name) for name in PRICES} == {Price(base=Decimal("0.1"))}
+    every = build_custom_card("mine", dict.fromkeys(PRICE_NAMES, 0.1))
+    assert {getattr(every, name) for name in PRICE_NAMES} == {Price(base=Decimal("0.1"))}
 
 
 def test_a_card_is_the_same_after_it_was_written_down() -> None:
     assert [
-        card for card, _ in CARDS.values() if msgspec.json.decode(msgspec.json.encode(card), type=Card) != card
+        card for card, _ in CARDS.values() if msgspec.json.decode(msgspec.json.encode(card), type=PriceCard) != card
     ] == []

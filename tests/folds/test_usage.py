@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from inspan.folds.summary import summarize
-from inspan.folds.usage import CallSums, all_calls, by_model, by_role, differs
+from inspan.folds.usage import CallSums, compare_usage, group_by_model, group_by_role, sum_calls
 from inspan.protocol.events import ModelCallEnded, TurnCompleted, UsageDiffers
 from inspan.protocol.usage import Usage
 
@@ -28,34 +28,42 @@ CALLS = [
 
 def test_calls_are_summed_by_model_and_by_role() -> None:
     measured = summarize(CALLS).measured
-    assert by_role(measured) == {
+    assert group_by_role(measured) == {
         "main": CallSums(calls=3, usage=ONE + ONE, nano=350_000_000),
         "side": CallSums(calls=1, usage=ONE, without_cost=1),
         "retry": CallSums(calls=1, without_usage=1, without_cost=1),
     }
-    assert by_model(measured) == {
+    assert group_by_model(measured) == {
         "large": CallSums(calls=4, usage=ONE + ONE, without_usage=1, nano=350_000_000, without_cost=1),
         "small": CallSums(calls=1, usage=ONE, without_cost=1),
     }
-    whole = all_calls(measured)
+    whole = sum_calls(measured)
     assert whole == CallSums(calls=5, usage=ONE + ONE + ONE, without_usage=1, nano=350_000_000, without_cost=2)
     assert whole.cost_usd == 0.35
 
 
 def test_no_calls_cost_an_unknown_amount() -> None:
-    assert (all_calls({}), all_calls({}).cost_usd) == (CallSums(), None)
+    assert (sum_calls({}), sum_calls({}).cost_usd) == (CallSums(), None)
 
 
 def test_many_small_costs_add_up_exactly() -> None:
-    assert all_calls(summarize(call(number, cost_usd=0.1) for number in range(1000)).measured).cost_usd == 100.0
+    assert sum_calls(summarize(call(number, cost_usd=0.1) for number in range(1000)).measured).cost_usd == 100.0
 
 
-def test_a_runs_cost_is_the_gateways_where_every_call_has_a_price_and_else_the_agents() -> None:
+def test_a_runs_cost_is_what_the_gateway_could_price_and_else_the_agents() -> None:
     told = TurnCompleted(cost_usd=9.0)
     assert summarize([call(1), call(2), told]).spent_usd == 0.5
-    assert summarize([call(1), call(2, cost_usd=None), told]).spent_usd == 9.0
     assert summarize([call(1, cost_usd=None)]).spent_usd is None
+    assert summarize([call(1, cost_usd=None), told]).spent_usd == 9.0
     assert summarize([told]).spent_usd == 9.0
+
+
+def test_a_call_without_a_price_does_not_make_the_agents_word_the_runs_cost() -> None:
+    told = TurnCompleted(usage=Usage(), cost_usd=0.0)
+    hung_up = call(2, usage=None, cost_usd=None, problem="client hung up")
+    some, none = summarize([call(1), hung_up, told]), summarize([hung_up, told])
+    assert (some.spent_usd, some.unpriced_calls) == (0.25, 1)
+    assert (none.spent_usd, none.spent, none.unpriced_calls) == (None, None, 0)
 
 
 def test_a_difference_that_was_told_is_kept() -> None:
@@ -86,4 +94,4 @@ def test_a_difference_that_was_told_is_kept() -> None:
 def test_counts_differ_when_any_kind_is_more_than_a_percent_off(
     told: Usage, measured: Usage, percent: float | None
 ) -> None:
-    assert differs(told, measured) == percent
+    assert compare_usage(told, measured) == percent

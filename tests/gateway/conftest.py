@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .stage import TOKEN, WAIT_S
+from .scripted_gateway import TOKEN, WAIT_S
 
 Launch = Callable[[str, int], "subprocess.Popen[str]"]
 

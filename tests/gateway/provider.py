@@ -15,7 +15,7 @@ WAIT_S = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class ReceivedRequest:
     """A request as it arrived; header names in lower case."""
 
     line: str
@@ -24,14 +24,14 @@ class Asked:
     raw: bytes
 
 
-class Line:
+class ProviderConnection:
     """One connection, as an act sees it."""
 
     def __init__(self, plug: socket.socket) -> None:
         self._plug = plug
         self._rest = b""
         self.is_open = True
-        self.asked: Asked | None = None
+        self.asked: ReceivedRequest | None = None
 
     def send(self, data: bytes) -> None:
         self._plug.sendall(data)
@@ -52,7 +52,7 @@ class Line:
     def secure(self, context: ssl.SSLContext) -> None:
         self._plug = context.wrap_socket(self._plug, server_side=True)
 
-    def join(self, port: int) -> None:
+    def tunnel_to(self, port: int) -> None:
         """Passes bytes between this connection and another one until either side ends."""
         with socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as other:
             other.sendall(self._rest)
@@ -62,7 +62,7 @@ class Line:
             back.join(WAIT_S)
         self.is_open = False
 
-    def take_request(self, *, whole: bool) -> Asked | None:
+    def take_request(self, *, whole: bool) -> ReceivedRequest | None:
         data = b""
         while b"\r\n\r\n" not in data:
             piece = self.receive()
@@ -83,13 +83,13 @@ class Line:
             missing -= len(piece)
         data = b"".join(pieces)
         self._rest = data[length:]
-        return Asked(line=line, headers=headers, body=data[:length], raw=head + b"\r\n\r\n" + data[:length])
+        return ReceivedRequest(line=line, headers=headers, body=data[:length], raw=head + b"\r\n\r\n" + data[:length])
 
     def shut(self) -> None:
         self._plug.close()
 
 
-Act = Callable[[Line], None]
+Act = Callable[[ProviderConnection], None]
 
 
 class Provider:
@@ -98,10 +98,10 @@ class Provider:
     One that does not `hear out` answers as soon as it has the head of a request.
     """
 
-    def __init__(self, *acts: Act, tls: ssl.SSLContext | None = None, hears_out: bool = True) -> None:
+    def __init__(self, *acts: Act, tls: ssl.SSLContext | None = None, reads_body: bool = True) -> None:
         self._acts = list(acts)
         self._tls = tls
-        self._hears_out = hears_out
+        self._hears_out = reads_body
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=300)
         self._listener.settimeout(0.05)
         self._lines: list[socket.socket] = []
@@ -109,7 +109,7 @@ class Provider:
         self._is_closing = False
         self._lock = threading.Lock()
         self.port: int = self._listener.getsockname()[1]
-        self.asked: list[Asked] = []
+        self.asked: list[ReceivedRequest] = []
         self.connections = 0
 
     @property
@@ -125,7 +125,7 @@ class Provider:
     ) -> None:
         self._is_closing = True
         for plug in self._lines:
-            _silently(plug.shutdown, socket.SHUT_RDWR)
+            _ignore_errors(plug.shutdown, socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join(WAIT_S)
         self._listener.close()
@@ -148,7 +148,7 @@ class Provider:
             self._start(self._serve, plug)
 
     def _serve(self, plug: socket.socket) -> None:
-        line = Line(plug)
+        line = ProviderConnection(plug)
         try:
             if self._tls:
                 line.secure(self._tls)
@@ -169,7 +169,7 @@ class Provider:
 
 
 @contextmanager
-def nobody() -> Generator[str]:
+def refusing_address() -> Generator[str]:
     """An address that refuses: the port is taken, so that nobody else gets it, and nobody listens there."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -179,7 +179,7 @@ def nobody() -> Generator[str]:
 def says(*pieces: bytes) -> Act:
     """Sends these bytes as they are, and keeps the connection."""
 
-    def act(line: Line) -> None:
+    def act(line: ProviderConnection) -> None:
         for piece in pieces:
             line.send(piece)
 
@@ -189,18 +189,18 @@ def says(*pieces: bytes) -> Act:
 def then(*acts: Act) -> Act:
     """One after the other."""
 
-    def act(line: Line) -> None:
+    def act(line: ProviderConnection) -> None:
         for each in acts:
             each(line)
 
     return act
 
 
-def closes(line: Line) -> None:
+def closes(line: ProviderConnection) -> None:
     line.close()
 
 
-def resets(line: Line) -> None:
+def resets(line: ProviderConnection) -> None:
     line.reset()
 
 
@@ -213,7 +213,7 @@ def head(status: int = 200, **headers: str) -> bytes:
     return f"HTTP/1.1 {status} Fine\r\n{rows}\r\n".encode("latin-1")
 
 
-def whole(body: bytes, *, status: int = 200, kind: str = "application/json") -> bytes:
+def full_response(body: bytes, *, status: int = 200, kind: str = "application/json") -> bytes:
     """An answer whose length is known."""
     return head(status, content_type=kind, content_length=str(len(body))) + body
 
@@ -233,10 +233,10 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
             target.sendall(data)
     except OSError:
         pass
-    _silently(target.shutdown, socket.SHUT_WR)
+    _ignore_errors(target.shutdown, socket.SHUT_WR)
 
 
-def _silently(do: Callable[[int], None], given: int) -> None:
+def _ignore_errors(do: Callable[[int], None], given: int) -> None:
     try:
         do(given)
     except OSError:

@@ -8,19 +8,19 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from inspan.engine.replay import replay
 from inspan.gateway import Request
 from inspan.gateway.cassettes.file import load_cassette
-from inspan.gateway.cassettes.places import Places
-from inspan.gateway.cassettes.rules import normalised
+from inspan.gateway.cassettes.path_placeholders import PathPlaceholders
+from inspan.gateway.cassettes.rules import normalize_text
 from inspan.gateway.wires.wire import Answer, ToolUse
 from inspan.protocol.usage import Usage
 from inspan.redaction import SecretSet
+from inspan.runs.recordings import play
 from inspan.stores.recording import Exit, Header, Recording
 
+from .cassettes import AgentFolder, Model, RecordingGateway, ReplayGateway, make_script_upstream
 from .conftest import ARGUMENTS
-from .deck import Model, Player, Recorder, Room, scripted
-from .stage import TOKEN
+from .scripted_gateway import TOKEN
 
 pytestmark = pytest.mark.timeout(120)
 STEPS = """
@@ -41,28 +41,30 @@ usage = {input = 250, output = 12}
 
 
 @pytest.fixture
-def rooms(tmp_path: Path, programs: dict[str, Path]) -> tuple[Room, Room]:
+def agent_folders(tmp_path: Path, programs: dict[str, Path]) -> tuple[AgentFolder, AgentFolder]:
     """Two folders and homes that have nothing in common, not even the length of their names."""
-    here, there = (Room(root=tmp_path / name, programs=programs) for name in ("here", "some/where/else"))
-    return here.made(), there.made()
+    here, there = (AgentFolder(root=tmp_path / name, programs=programs) for name in ("here", "some/where/else"))
+    return here.create(), there.create()
 
 
 @pytest.mark.parametrize("style", ARGUMENTS)
-def test_a_run_is_played_in_another_folder_and_home(style: str, rooms: tuple[Room, Room], tmp_path: Path) -> None:
-    here, there = rooms
+def test_a_run_is_played_in_another_folder_and_home(
+    style: str, agent_folders: tuple[AgentFolder, AgentFolder], tmp_path: Path
+) -> None:
+    here, there = agent_folders
     tape = tmp_path / "tape.jsonl"
-    with Recorder(tape, scripted(STEPS, cwd=str(here.work)), places=here.places) as recorder:
+    with RecordingGateway(tape, make_script_upstream(STEPS, cwd=str(here.work)), places=here.folders) as recorder:
         recorded = here.run(style, recorder.port)
-    with Player(tape, places=there.places) as player:
+    with ReplayGateway(tape, places=there.folders) as player:
         played = there.run(style, player.port)
-    assert player.replay.complaint == ""
-    assert told(played, there, style) == told(recorded, here, style)
+    assert player.replay.mismatch == ""
+    assert replay_events(played, there, style) == replay_events(recorded, here, style)
     assert there.files() == here.files()
     calls, again = recorder.calls_so_far(), player.calls_so_far()
     assert [(c.status, c.usage, c.problem) for c in again] == [(c.status, c.usage, c.problem) for c in calls]
     assert len(again) == 5
     text = tape.read_text()
-    assert all(str(folder) not in text for room in rooms for folder in (room.work, room.home))
+    assert all(str(folder) not in text for room in agent_folders for folder in (room.work, room.home))
 
 
 CLAUDE, CODEX, CODE_MODE = ARGUMENTS
@@ -71,14 +73,16 @@ NO_BACKGROUND = {"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"}
 
 
 @pytest.mark.parametrize("style", ARGUMENTS)
-def test_another_prompt_is_named_as_the_difference(style: str, rooms: tuple[Room, Room], tmp_path: Path) -> None:
-    here, there = rooms
+def test_another_prompt_is_named_as_the_difference(
+    style: str, agent_folders: tuple[AgentFolder, AgentFolder], tmp_path: Path
+) -> None:
+    here, there = agent_folders
     tape = tmp_path / "tape.jsonl"
-    with Recorder(tape, scripted('[[call]]\nsay = "Done."\n'), places=here.places) as recorder:
+    with RecordingGateway(tape, make_script_upstream('[[call]]\nsay = "Done."\n'), places=here.folders) as recorder:
         here.run(style, recorder.port, prompt="paint the house red")
-    with Player(tape, places=there.places) as player:
+    with ReplayGateway(tape, places=there.folders) as player:
         said = there.run(style, player.port, prompt="paint the house blue")
-    assert player.replay.complaint == (
+    assert player.replay.mismatch == (
         "Request 1 is not call 1 of the cassette: part 1, the text, was 'paint the house red' and is now 'paint the"
         " house blue'. Make the run what it was, or record it again."
     )
@@ -87,27 +91,29 @@ def test_another_prompt_is_named_as_the_difference(style: str, rooms: tuple[Room
 
 @pytest.mark.parametrize("style", ARGUMENTS)
 def test_another_result_of_a_tool_is_named_as_the_difference(
-    style: str, rooms: tuple[Room, Room], tmp_path: Path
+    style: str, agent_folders: tuple[AgentFolder, AgentFolder], tmp_path: Path
 ) -> None:
-    here, there = rooms
+    here, there = agent_folders
     tape = tmp_path / "tape.jsonl"
     scenario = '[[call]]\nrun = "cat edited.txt"\n[[call]]\nsay = "Done."\n'
-    with Recorder(tape, scripted(scenario), places=here.places) as recorder:
+    with RecordingGateway(tape, make_script_upstream(scenario), places=here.folders) as recorder:
         here.run(style, recorder.port)
     (there.work / "edited.txt").write_text("the\nlazy dog\n")
-    with Player(tape, places=there.places) as player:
+    with ReplayGateway(tape, places=there.folders) as player:
         there.run(style, player.port)
-    complaint = player.replay.complaint
+    complaint = player.replay.mismatch
     assert complaint.startswith("Request 2 is not call 2 of the cassette: part ")
     assert "the result of a tool" in complaint
     assert all(words in complaint for words in ("quick fox", "lazy dog", "and is now"))
 
 
 @pytest.mark.parametrize("style", ARGUMENTS)
-def test_no_secret_of_a_run_stands_in_its_cassette(style: str, rooms: tuple[Room, Room], tmp_path: Path) -> None:
+def test_no_secret_of_a_run_stands_in_its_cassette(
+    style: str, agent_folders: tuple[AgentFolder, AgentFolder], tmp_path: Path
+) -> None:
     secrets = {"PLANTED": 'pl4nted-"s3cret"-value', "TOKEN_OF_THE_RUN": TOKEN}
     compiled = SecretSet(secrets)
-    here, there = rooms
+    here, there = agent_folders
     tape = tmp_path / "tape.jsonl"
     said = ["It is ", secrets["PLANTED"][:9], secrets["PLANTED"][9:], " indeed."]
     scenario = f"""
@@ -121,20 +127,22 @@ say = {json.dumps(said)}
     env = {"PLANTED": secrets["PLANTED"]}
     prompt = f"use {secrets['PLANTED']} please"
     redact = compiled.redact_text
-    with Recorder(tape, scripted(scenario), redact=redact, places=here.places) as recorder:
+    with RecordingGateway(tape, make_script_upstream(scenario), redact=redact, places=here.folders) as recorder:
         here.run(style, recorder.port, prompt=prompt, env=env)
     data = tape.read_bytes()
-    assert not compiled.find_any(data)
+    assert not compiled.has_secret(data)
     assert data.count(b"[REDACTED:PLANTED]") >= 6
     assert len(load_cassette(tape).calls) == 2
-    with Player(tape, redact=redact, places=there.places) as player:
+    with ReplayGateway(tape, redact=redact, places=there.folders) as player:
         spoken = there.run(style, player.port, prompt=prompt, env=env)
-    assert player.replay.complaint == ""
+    assert player.replay.mismatch == ""
     assert "It is [REDACTED:PLANTED] indeed." in spoken
 
 
-def test_subagents_that_work_at_once_each_get_their_own_answers(rooms: tuple[Room, Room], tmp_path: Path) -> None:
-    here, there = rooms
+def test_subagents_that_work_at_once_each_get_their_own_answers(
+    agent_folders: tuple[AgentFolder, AgentFolder], tmp_path: Path
+) -> None:
+    here, there = agent_folders
     tape = tmp_path / "tape.jsonl"
     names = ("one", "two", "three")
 
@@ -150,13 +158,13 @@ def test_subagents_that_work_at_once_each_get_their_own_answers(rooms: tuple[Roo
             return answer(ToolUse(name="Bash", arguments={"command": f"touch {mine}.txt; echo ok", "description": "d"}))
         return answer(*(agent_call(name) for name in names))
 
-    with Recorder(tape, Model(decide), places=here.places) as recorder:
+    with RecordingGateway(tape, Model(decide), places=here.folders) as recorder:
         recorded = here.run(CLAUDE, recorder.port, env=NO_BACKGROUND)
     assert len(load_cassette(tape).calls) == 8
     for _ in range(2):
-        with Player(tape, places=there.places) as player:
+        with ReplayGateway(tape, places=there.folders) as player:
             played = there.run(CLAUDE, player.port, env=NO_BACKGROUND)
-        assert player.replay.complaint == ""
+        assert player.replay.mismatch == ""
         assert "All done." in played
         assert sorted(there.files()) == sorted(here.files()) == ["edited.txt", "one.txt", "three.txt", "two.txt"]
         assert reports(played) == reports(recorded) == dict.fromkeys(names, True)
@@ -186,9 +194,9 @@ def reports(output: str) -> dict[str, bool]:
 
 
 def test_a_session_in_a_terminal_is_spoken_to_by_the_number_it_has_now(
-    rooms: tuple[Room, Room], tmp_path: Path
+    agent_folders: tuple[AgentFolder, AgentFolder], tmp_path: Path
 ) -> None:
-    here, there = rooms
+    here, there = agent_folders
     tape = tmp_path / "tape.jsonl"
 
     def decide(request: Request) -> Answer:
@@ -203,53 +211,57 @@ def test_a_session_in_a_terminal_is_spoken_to_by_the_number_it_has_now(
             return answer(ToolUse(name="write_stdin", arguments=arguments))
         return answer(say="Said hello.")
 
-    with Recorder(tape, Model(decide), places=here.places) as recorder:
+    with RecordingGateway(tape, Model(decide), places=here.folders) as recorder:
         here.run(CODEX, recorder.port)
     assert here.files()["got.txt"] == "got hello\n"
-    with Player(tape, places=there.places) as player:
+    with ReplayGateway(tape, places=there.folders) as player:
         there.run(CODEX, player.port)
-    assert player.replay.complaint == ""
+    assert player.replay.mismatch == ""
     assert there.files() == here.files()
 
 
-def test_a_stream_that_was_cut_and_the_fallback_after_it_are_played(rooms: tuple[Room, Room], tmp_path: Path) -> None:
-    here, there = rooms
+def test_a_stream_that_was_cut_and_the_fallback_after_it_are_played(
+    agent_folders: tuple[AgentFolder, AgentFolder], tmp_path: Path
+) -> None:
+    here, there = agent_folders
     tape = tmp_path / "tape.jsonl"
     scenario = '[[call]]\nsay = "so far"\ncut = true\n[[call]]\nsay = "Second try."\n'
-    with Recorder(tape, scripted(scenario), places=here.places) as recorder:
+    with RecordingGateway(tape, make_script_upstream(scenario), places=here.folders) as recorder:
         here.run(CLAUDE, recorder.port)
-    with Player(tape, places=there.places) as player:
+    with ReplayGateway(tape, places=there.folders) as player:
         said = there.run(CLAUDE, player.port)
-    assert player.replay.complaint == ""
+    assert player.replay.mismatch == ""
     assert "Second try." in said
     assert [call.problem for call in player.calls_so_far()] == ["cut", ""]
 
 
-def test_an_overloaded_provider_and_the_answer_after_it_are_played(rooms: tuple[Room, Room], tmp_path: Path) -> None:
-    here, there = rooms
+def test_an_overloaded_provider_and_the_answer_after_it_are_played(
+    agent_folders: tuple[AgentFolder, AgentFolder], tmp_path: Path
+) -> None:
+    here, there = agent_folders
     tape = tmp_path / "tape.jsonl"
     scenario = '[[call]]\nfail = {status = 529}\n[[call]]\nsay = "Second try."\n'
     env = {"CLAUDE_CODE_MAX_RETRIES": "2"}
-    with Recorder(tape, scripted(scenario), places=here.places) as recorder:
+    with RecordingGateway(tape, make_script_upstream(scenario), places=here.folders) as recorder:
         here.run(CLAUDE, recorder.port, env=env)
-    with Player(tape, places=there.places) as player:
+    with ReplayGateway(tape, places=there.folders) as player:
         said = there.run(CLAUDE, player.port, env=env)
-    assert player.replay.complaint == ""
+    assert player.replay.mismatch == ""
     assert "Second try." in said
     assert [call.status for call in player.calls_so_far()] == [529, 200]
 
 
-def told(output: str, room: Room, style: str) -> list[Any]:
+def replay_events(output: str, room: AgentFolder, style: str) -> list[Any]:
     """The events that inspan makes of what an agent printed, without what is different each time."""
     header = Header(recording=1, agent=style.partition(" ")[0], agent_version="", channel="stream", inspan="", task={})
     exited = Exit(exit=0, signal=None)
-    events = replay(Recording(header=header, out=output.encode().split(b"\n"), err=[], exit=exited))
-    return [plain(msgspec.to_builtins(event), Places(room.places)) for event in events]
+    events = play(Recording(header=header, out=output.encode().split(b"\n"), err=[], exit=exited))
+    return [plain(msgspec.to_builtins(event), PathPlaceholders(room.folders)) for event in events]
 
 
-def plain(value: Any, places: Places) -> Any:
+def plain(value: Any, places: PathPlaceholders) -> Any:
     if isinstance(value, dict):
         return {key: plain(item, places) for key, item in cast(dict[str, Any], value).items()}
     if isinstance(value, list):
         return [plain(item, places) for item in cast(list[Any], value)]
-    return normalised(places.hide(value), is_result=True) if isinstance(value, str) else value
+    return normalize_text(places.to_placeholders(value), is_result=True) if isinstance(value, str) else value

@@ -21,7 +21,7 @@ CORRECT = "Correct the line, or record it again."
 RECORD = "Record one with --model-from record:FILE."
 
 
-def refusal(path: Path) -> tuple[str, str]:
+def load_refusal(path: Path) -> tuple[str, str]:
     """The sentence after the field and the path, and the next step."""
     with pytest.raises(BadInput) as caught:
         load_cassette(path)
@@ -30,9 +30,9 @@ def refusal(path: Path) -> tuple[str, str]:
 
 
 def test_a_whole_cassette_is_read(tmp_path: Path) -> None:
-    cassette = load_cassette(written(tmp_path, *WHOLE))
+    cassette = load_cassette(write_cassette(tmp_path, *WHOLE))
     assert cassette.about == {"agent": "someone 1.0"}
-    assert [call.asked.call for call in cassette.calls] == [1]
+    assert [call.request.call for call in cassette.calls] == [1]
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "\n\n", "\r\n"])
@@ -46,9 +46,9 @@ def test_how_an_editor_ends_a_file_does_not_matter(tmp_path: Path, ending: str) 
     ("data", "problem", "step"),
     [
         (b"", "it is empty: nothing was recorded.", RECORD),
-        (b"\n", "it is no cassette: line 1 is no header.", RECORD),
-        (b'[[call]]\nsay = "a"\n', "it is no cassette: line 1 is no header.", RECORD),
-        (b'{"recording":1}\n', "it is no cassette: line 1 is no header.", RECORD),
+        (b"\n", "it is not a cassette: line 1 is not a header.", RECORD),
+        (b'[[call]]\nsay = "a"\n', "it is not a cassette: line 1 is not a header.", RECORD),
+        (b'{"recording":1}\n', "it is not a cassette: line 1 is not a header.", RECORD),
         (HEAD.encode() + b"\n\xff\xfe\n", "line 2 is not UTF-8.", RECORD),
         (
             b'{"inspan_cassette":"1"}\n',
@@ -65,21 +65,21 @@ def test_how_an_editor_ends_a_file_does_not_matter(tmp_path: Path, ending: str) 
 def test_what_is_no_cassette_is_refused(tmp_path: Path, data: bytes, problem: str, step: str) -> None:
     path = tmp_path / "tape.jsonl"
     path.write_bytes(data)
-    assert refusal(path) == (problem, step)
+    assert load_refusal(path) == (problem, step)
 
 
 def test_a_path_that_leads_nowhere_or_to_a_folder_is_refused(tmp_path: Path) -> None:
     step = f"Check the path. {RECORD}"
-    assert refusal(tmp_path / "none") == ("it cannot be read: No such file or directory.", step)
-    assert refusal(tmp_path) == ("it cannot be read: Is a directory.", step)
+    assert load_refusal(tmp_path / "none") == ("it cannot be read: No such file or directory.", step)
+    assert load_refusal(tmp_path) == ("it cannot be read: Is a directory.", step)
 
 
 def test_what_is_no_file_or_too_large_is_refused(tmp_path: Path) -> None:
-    assert refusal(Path("/dev/null")) == ("it is not a file.", RECORD)
+    assert load_refusal(Path("/dev/null")) == ("it is not a file.", RECORD)
     path = tmp_path / "tape.jsonl"
     path.touch()
     os.truncate(path, cassette_file.LIMIT_BYTES + 1)
-    problem, step = refusal(path)
+    problem, step = load_refusal(path)
     assert problem.startswith(f"it has {cassette_file.LIMIT_BYTES + 1} bytes")
     assert step == "Record a shorter run."
 
@@ -104,14 +104,14 @@ def test_what_is_no_file_or_too_large_is_refused(tmp_path: Path) -> None:
 def test_a_recording_that_was_not_finished_says_how_far_it_came(
     tmp_path: Path, lines: tuple[str, ...], problem: str, step: str
 ) -> None:
-    assert refusal(written(tmp_path, *lines)) == (f"the recording was not finished: {problem}", step)
+    assert load_refusal(write_cassette(tmp_path, *lines)) == (f"the recording was not finished: {problem}", step)
 
 
 @pytest.mark.parametrize("line", range(2, len(WHOLE) + 1))
 def test_a_file_that_breaks_off_within_a_line_is_one_that_was_not_finished(tmp_path: Path, line: int) -> None:
     path = tmp_path / "tape.jsonl"
     path.write_text("\n".join((*WHOLE[: line - 1], WHOLE[line - 1][:-1])))
-    assert refusal(path)[0].startswith("the recording was not finished: ")
+    assert load_refusal(path)[0].startswith("the recording was not finished: ")
 
 
 @pytest.mark.parametrize(
@@ -138,30 +138,30 @@ def test_a_file_that_breaks_off_within_a_line_is_one_that_was_not_finished(tmp_p
     ],
 )
 def test_a_slip_of_the_hand_is_named_with_its_line(tmp_path: Path, number: int, line: str, problem: str) -> None:
-    path = written(tmp_path, *WHOLE[: number - 1], line, *WHOLE[number:])
+    path = write_cassette(tmp_path, *WHOLE[: number - 1], line, *WHOLE[number:])
     shown = number + line.count("\n")
-    assert refusal(path) == (f"line {shown}: {problem}.", CORRECT)
+    assert load_refusal(path) == (f"line {shown}: {problem}.", CORRECT)
 
 
 def test_header_values_that_would_break_an_answer_are_refused(tmp_path: Path) -> None:
-    path = written(
+    path = write_cassette(
         tmp_path, HEAD, ASKED, '{"status":200,"headers":{"content-type":"a\\nb"}}', BODY, ENDED, '{"calls":1}'
     )
-    assert refusal(path)[0].startswith("line 3: field ")
+    assert load_refusal(path)[0].startswith("line 3: field ")
 
 
 def test_two_calls_of_one_number_are_refused(tmp_path: Path) -> None:
-    path = written(tmp_path, HEAD, *WHOLE[1:5], *WHOLE[1:5], '{"calls":2}')
-    assert refusal(path) == ("two calls have the number 1.", "Give each call its own number.")
+    path = write_cassette(tmp_path, HEAD, *WHOLE[1:5], *WHOLE[1:5], '{"calls":2}')
+    assert load_refusal(path) == ("two calls have the number 1.", "Give each call its own number.")
 
 
 def test_calls_are_played_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     calls = [line.replace('"call":1', f'"call":{number}') for number in (7, 2) for line in WHOLE[1:5]]
-    cassette = load_cassette(written(tmp_path, HEAD, *calls, '{"calls":2}'))
-    assert [call.asked.call for call in cassette.calls] == [2, 7]
+    cassette = load_cassette(write_cassette(tmp_path, HEAD, *calls, '{"calls":2}'))
+    assert [call.request.call for call in cassette.calls] == [2, 7]
 
 
-def written(folder: Path, *lines: str) -> Path:
+def write_cassette(folder: Path, *lines: str) -> Path:
     path = folder / "tape.jsonl"
     path.write_text("".join(f"{line}\n" for line in lines))
     return path
@@ -184,7 +184,7 @@ def recording_refusal(path: Path) -> str:
 def test_a_file_that_holds_something_is_never_written_over(tmp_path: Path) -> None:
     path = tmp_path / "tape.jsonl"
     path.write_text("precious")
-    problem = "there is a file already, and it is not written over. Give another path, or delete the file first."
+    problem = "the file already exists and is not overwritten. Give another path, or delete the file first."
     assert recording_refusal(path) == problem
     assert path.read_text() == "precious"
 

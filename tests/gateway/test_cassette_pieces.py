@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspan.gateway.cassettes.carried import Carried
-from inspan.gateway.cassettes.cassette import Piece
-from inspan.gateway.cassettes.pieces import bytes_of, pieces_of
-from inspan.gateway.cassettes.places import Places
-from inspan.gateway.cassettes.scrubbing import filled, scrubbed
+from inspan.gateway.cassettes.cassette import Chunk
+from inspan.gateway.cassettes.chunks import encode_chunk, split_chunks
+from inspan.gateway.cassettes.path_placeholders import PathPlaceholders
+from inspan.gateway.cassettes.scrub import fill_placeholders, scrub_chunks
+from inspan.gateway.cassettes.volatile_ids import VolatileIds
 from inspan.gateway.wires import WIRES
 from inspan.gateway.wires.wire import Answer, ToolUse
 from inspan.protocol.usage import Usage
@@ -21,19 +21,19 @@ from inspan.redaction import SecretSet
 
 SECRET = 'sk-live-"0123456789"/abcdef'
 redact = SecretSet({"THE_KEY": SECRET}).redact_text
-HERE = Places({"cwd": "/srv/here/work", "home": "/home/someone"})
-THERE = Places({"cwd": "/mnt/t h e r e", "home": "/root"})
-NOTHING = Places({})
+HERE = PathPlaceholders({"cwd": "/srv/here/work", "home": "/home/someone"})
+THERE = PathPlaceholders({"cwd": "/mnt/t h e r e", "home": "/root"})
+NOTHING = PathPlaceholders({})
 MARKER = "[REDACTED:THE_KEY]"
 
 
-def joined(pieces: list[Piece]) -> bytes:
-    return b"".join(map(bytes_of, pieces))
+def join_chunks(pieces: list[Chunk]) -> bytes:
+    return b"".join(map(encode_chunk, pieces))
 
 
-def kept(pieces: list[Piece]) -> list[Piece]:
+def round_trip(pieces: list[Chunk]) -> list[Chunk]:
     """The pieces after a file was written and read."""
-    return [msgspec.json.decode(msgspec.json.encode(piece), type=Piece) for piece in pieces]
+    return [msgspec.json.decode(msgspec.json.encode(piece), type=Chunk) for piece in pieces]
 
 
 def sse(*values: Any, name: str = "") -> bytes:
@@ -43,7 +43,7 @@ def sse(*values: Any, name: str = "") -> bytes:
 
 @given(data=st.binary(max_size=200), is_stream=st.booleans())
 def test_any_bytes_come_back_as_they_were(data: bytes, is_stream: bool) -> None:
-    assert joined(kept(pieces_of(data, is_stream=is_stream))) == data
+    assert join_chunks(round_trip(split_chunks(data, is_stream=is_stream))) == data
 
 
 _LINES = st.sampled_from(
@@ -65,7 +65,7 @@ _ENDS = st.sampled_from([b"\n", b"\r\n", b"\r", b"\n\n", b"\r\n\r\n", b" \n"])
 @given(st.lists(st.tuples(_LINES, _ENDS), max_size=12))
 def test_any_stream_comes_back_as_it_was(lines: list[tuple[bytes, bytes]]) -> None:
     data = b"".join(line + end for line, end in lines)
-    assert joined(kept(pieces_of(data, is_stream=True))) == data
+    assert join_chunks(round_trip(split_chunks(data, is_stream=True))) == data
 
 
 @pytest.mark.parametrize(
@@ -85,21 +85,21 @@ def test_any_stream_comes_back_as_it_was(lines: list[tuple[bytes, bytes]]) -> No
     ],
 )
 def test_an_event_is_written_so_that_it_can_be_read(raw: bytes, piece: Any) -> None:
-    assert [json.loads(msgspec.json.encode(each)) for each in pieces_of(raw, is_stream=True)] == [piece]
+    assert [json.loads(msgspec.json.encode(each)) for each in split_chunks(raw, is_stream=True)] == [piece]
 
 
 @pytest.mark.parametrize("body", [b' {"a": 1}', b'{"a": 1} ', b'{\n "a": 1\n}', b"", b"null", b"\xff"])
 def test_a_body_comes_back_with_the_spaces_around_it(body: bytes) -> None:
-    assert joined(kept(pieces_of(body, is_stream=False))) == body
+    assert join_chunks(round_trip(split_chunks(body, is_stream=False))) == body
 
 
 def test_only_names_that_are_long_enough_are_carried() -> None:
-    carried = Carried()
-    carried.learn(3, ["41", "35427", "1d741f90-ce82-47e9-805d-4ae4fdb9b54b"])
+    carried = VolatileIds()
+    carried.register(3, ["41", "35427", "1d741f90-ce82-47e9-805d-4ae4fdb9b54b"])
     text = "41 of 35427 (35427x, 1d741f90-ce82-47e9-805d-4ae4fdb9b54b)"
-    assert carried.hide(text) == "41 of {{id 3.2}} (35427x, {{id 3.3}})"
-    assert carried.show(carried.hide(text)) == text
-    assert carried.show("{{id 9.9}}") == "{{id 9.9}}"
+    assert carried.to_placeholders(text) == "41 of {{id 3.2}} (35427x, {{id 3.3}})"
+    assert carried.from_placeholders(carried.to_placeholders(text)) == text
+    assert carried.from_placeholders("{{id 9.9}}") == "{{id 9.9}}"
 
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
@@ -107,10 +107,17 @@ def test_only_names_that_are_long_enough_are_carried() -> None:
 def test_an_answer_without_secrets_and_folders_is_kept_byte_for_byte(wire: Any, is_stream: bool) -> None:
     tool = ToolUse(name="run", arguments={"cmd": "ls {{ x }}"})
     answer = Answer(model="m", think=("h", "m"), say=("a", "b\n"), tools=(tool,), usage=Usage(input=1))
-    stream = wire.stream(answer)
-    data = b"".join((*stream.head, *stream.tail)) if is_stream else wire.body(answer)
-    clean = scrubbed(pieces_of(data, is_stream=is_stream), redact=redact, places=HERE, carried=Carried())
-    assert joined([filled(piece, places=THERE, carried=Carried()) for piece in kept(clean)]) == data
+    stream = wire.encode_stream(answer)
+    data = b"".join((*stream.head, *stream.tail)) if is_stream else wire.encode_body(answer)
+    clean = scrub_chunks(
+        split_chunks(data, is_stream=is_stream), redact=redact, placeholders=HERE, volatile_ids=VolatileIds()
+    )
+    assert (
+        join_chunks(
+            [fill_placeholders(piece, placeholders=THERE, volatile_ids=VolatileIds()) for piece in round_trip(clean)]
+        )
+        == data
+    )
 
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
@@ -120,14 +127,19 @@ def test_a_secret_and_a_folder_are_found_however_a_text_is_streamed(wire: Any, c
     places = sorted({0, len(text), *(min(cut, len(text)) for cut in cuts)})
     parts = tuple(text[a:b] for a, b in pairwise(places))
     tool = ToolUse(name="run", arguments={"cmd": text})
-    stream = wire.stream(Answer(model="m", think=parts, say=parts, tools=(tool,), usage=Usage(input=1)))
-    clean = scrubbed(
-        pieces_of(b"".join((*stream.head, *stream.tail)), is_stream=True), redact=redact, places=HERE, carried=Carried()
+    stream = wire.encode_stream(Answer(model="m", think=parts, say=parts, tools=(tool,), usage=Usage(input=1)))
+    clean = scrub_chunks(
+        split_chunks(b"".join((*stream.head, *stream.tail)), is_stream=True),
+        redact=redact,
+        placeholders=HERE,
+        volatile_ids=VolatileIds(),
     )
     written = b"".join(map(msgspec.json.encode, clean)).decode()
     assert redact(written) == written
     assert "/srv/here" not in written and "/home/someone" not in written
-    spoken = joined([filled(piece, places=THERE, carried=Carried()) for piece in clean]).decode()
+    spoken = join_chunks(
+        [fill_placeholders(piece, placeholders=THERE, volatile_ids=VolatileIds()) for piece in clean]
+    ).decode()
     wanted = f"key {MARKER} in /mnt/t h e r e/a.py and /root."
     assert wanted in spoken
 
@@ -135,10 +147,14 @@ def test_a_secret_and_a_folder_are_found_however_a_text_is_streamed(wire: Any, c
 def test_a_folder_in_the_pieces_of_arguments_is_found_and_the_rest_stays() -> None:
     pieces = ['{"pa', 'th": "/srv/he', 're/work/a.py", "n": 1', "}"]
     events = [delta("partial_json", piece) for piece in pieces]
-    clean = scrubbed(pieces_of(sse(*events), is_stream=True), redact=str, places=HERE, carried=Carried())
+    clean = scrub_chunks(
+        split_chunks(sse(*events), is_stream=True), redact=str, placeholders=HERE, volatile_ids=VolatileIds()
+    )
     assert texts(clean) == ['{"path": "{{cwd}}/a.py", "n": 1}', "", "", ""]
     whole = [delta("text", "look: "), delta("text", "/srv/here/work"), delta("text", " end")]
-    clean = scrubbed(pieces_of(sse(*whole), is_stream=True), redact=str, places=HERE, carried=Carried())
+    clean = scrub_chunks(
+        split_chunks(sse(*whole), is_stream=True), redact=str, placeholders=HERE, volatile_ids=VolatileIds()
+    )
     assert texts(clean) == ["look: ", "{{cwd}}", " end"]
 
 
@@ -147,10 +163,19 @@ def test_texts_of_different_blocks_are_not_joined() -> None:
     events = [delta("text", first, index=0), delta("text", second, index=1)]
     chunks = [call_delta(0, first), call_delta(1, second)]
     for raw in (sse(*events), sse(*chunks)):
-        assert joined(scrubbed(pieces_of(raw, is_stream=True), redact=redact, places=NOTHING, carried=Carried())) == raw
+        assert (
+            join_chunks(
+                scrub_chunks(
+                    split_chunks(raw, is_stream=True), redact=redact, placeholders=NOTHING, volatile_ids=VolatileIds()
+                )
+            )
+            == raw
+        )
     chunks = [call_delta(1, "x"), call_delta(0, first), call_delta(1, "y"), call_delta(0, second)]
-    written = joined(
-        scrubbed(pieces_of(sse(*chunks), is_stream=True), redact=redact, places=NOTHING, carried=Carried())
+    written = join_chunks(
+        scrub_chunks(
+            split_chunks(sse(*chunks), is_stream=True), redact=redact, placeholders=NOTHING, volatile_ids=VolatileIds()
+        )
     ).decode()
     assert MARKER in written and second not in written
 
@@ -160,10 +185,12 @@ def test_whole_values_at_one_place_stay_apart() -> None:
         return {"candidates": [{"content": {"parts": [{"functionCall": {"name": "read", "args": {"path": path}}}]}}]}
 
     raw = sse(call("/srv/here/work/a"), call("/srv/here/work/b"))
-    clean = scrubbed(pieces_of(raw, is_stream=True), redact=redact, places=HERE, carried=Carried())
+    clean = scrub_chunks(
+        split_chunks(raw, is_stream=True), redact=redact, placeholders=HERE, volatile_ids=VolatileIds()
+    )
     hidden = sse(call("{{cwd}}/a"), call("{{cwd}}/b"))
-    assert [json.loads(bytes_of(piece)[6:]) for piece in clean] == [
-        json.loads(bytes_of(piece)[6:]) for piece in pieces_of(hidden, is_stream=True)
+    assert [json.loads(encode_chunk(piece)[6:]) for piece in clean] == [
+        json.loads(encode_chunk(piece)[6:]) for piece in split_chunks(hidden, is_stream=True)
     ]
 
 
@@ -175,7 +202,7 @@ def call_delta(index: int, text: str) -> Any:
     return {"choices": [{"index": 0, "delta": {"tool_calls": [{"index": index, "function": {"arguments": text}}]}}]}
 
 
-def texts(pieces: list[Piece]) -> list[str]:
+def texts(pieces: list[Chunk]) -> list[str]:
     found: list[str] = []
     for piece in pieces:
         inner = json.loads(bytes(piece.data) if isinstance(piece.data, msgspec.Raw) else b"{}")["delta"]
@@ -198,12 +225,15 @@ def texts(pieces: list[Piece]) -> list[str]:
 def test_no_form_of_an_answer_keeps_a_secret(raw: bytes, is_stream: bool) -> None:
     secrets = SecretSet({"THE_KEY": SECRET, "NUMBER": "12345678901", "FLOAT": "12345678.901"})
     data = b"data: " + raw + b"\n\n" if is_stream else raw
-    clean = scrubbed(
-        pieces_of(data, is_stream=is_stream), redact=secrets.redact_text, places=NOTHING, carried=Carried()
+    clean = scrub_chunks(
+        split_chunks(data, is_stream=is_stream),
+        redact=secrets.redact_text,
+        placeholders=NOTHING,
+        volatile_ids=VolatileIds(),
     )
     written = b"".join(map(msgspec.json.encode, clean))
-    assert not secrets.find_any(written)
-    assert not secrets.find_any(joined(kept(clean)))
+    assert not secrets.has_secret(written)
+    assert not secrets.has_secret(join_chunks(round_trip(clean)))
 
 
 def test_what_the_responses_wire_repeats_of_its_request_is_left_out() -> None:
@@ -212,8 +242,10 @@ def test_what_the_responses_wire_repeats_of_its_request_is_left_out() -> None:
         (json.dumps(response).encode(), False),
         (sse({"type": "response.created", "response": response}), True),
     ):
-        written = joined(
-            scrubbed(pieces_of(raw, is_stream=is_stream), redact=str, places=NOTHING, carried=Carried())
+        written = join_chunks(
+            scrub_chunks(
+                split_chunks(raw, is_stream=is_stream), redact=str, placeholders=NOTHING, volatile_ids=VolatileIds()
+            )
         ).decode()
         assert '"instructions":null,"tools":[],"user":null' in written
         assert "You are" not in written
@@ -225,7 +257,7 @@ _PLACES = st.sampled_from(["/srv/here/work", "{{cwd}}", "{{literal cwd}}", "{{id
 @given(text=st.text(), more=st.lists(_PLACES))
 def test_what_is_hidden_is_shown_as_it_was(text: str, more: list[str]) -> None:
     whole = "".join(more) + text
-    assert HERE.show(HERE.hide(whole)) == whole
+    assert HERE.from_placeholders(HERE.to_placeholders(whole)) == whole
 
 
 @pytest.mark.parametrize(
@@ -243,23 +275,26 @@ def test_what_is_hidden_is_shown_as_it_was(text: str, more: list[str]) -> None:
     ],
 )
 def test_folders_are_hidden_where_they_stand_whole(text: str, hidden: str) -> None:
-    assert HERE.hide(text) == hidden
+    assert HERE.to_placeholders(text) == hidden
 
 
 def test_the_root_and_nothing_are_no_places() -> None:
-    assert Places({"cwd": "/", "home": ""}).hide("/ and /etc {{cwd}}") == "/ and /etc {{cwd}}"
+    assert PathPlaceholders({"cwd": "/", "home": ""}).to_placeholders("/ and /etc {{cwd}}") == "/ and /etc {{cwd}}"
 
 
 def test_the_innermost_folder_counts() -> None:
-    places = Places({"home": "/home/me", "cwd": "/home/me/work", "tmp": "/home/me/work/tmp"})
-    assert places.hide("/home/me /home/me/work /home/me/work/tmp") == "{{home}} {{cwd}} {{tmp}}"
+    places = PathPlaceholders({"home": "/home/me", "cwd": "/home/me/work", "tmp": "/home/me/work/tmp"})
+    assert places.to_placeholders("/home/me /home/me/work /home/me/work/tmp") == "{{home}} {{cwd}} {{tmp}}"
 
 
 def test_a_folder_with_quotes_is_quoted_where_json_stands_in_a_text() -> None:
-    odd = Places({"cwd": '/a "b"\\c'})
+    odd = PathPlaceholders({"cwd": '/a "b"\\c'})
     events = [delta("partial_json", '{"path": "{{cwd}}"}'), delta("text", "{{cwd}}")]
-    spoken = [filled(piece, places=odd, carried=Carried()) for piece in pieces_of(sse(*events), is_stream=True)]
+    spoken = [
+        fill_placeholders(piece, placeholders=odd, volatile_ids=VolatileIds())
+        for piece in split_chunks(sse(*events), is_stream=True)
+    ]
     path, said = texts(spoken)
     assert (json.loads(path), said) == ({"path": '/a "b"\\c'}, '/a "b"\\c')
-    hidden = scrubbed(spoken, redact=str, places=odd, carried=Carried())
+    hidden = scrub_chunks(spoken, redact=str, placeholders=odd, volatile_ids=VolatileIds())
     assert texts(hidden) == ['{"path": "{{cwd}}"}', "{{cwd}}"]

@@ -16,11 +16,11 @@ import pytest
 from inspan.errors import BadInput
 from inspan.gateway import Reply, Request
 from inspan.gateway.cassettes.file import load_cassette
-from inspan.gateway.cassettes.recording import RecordUpstream
+from inspan.gateway.cassettes.record import RecordUpstream
 from inspan.redaction import SecretSet
 
-from .deck import ABOUT, Player, Recorder, scripted
-from .stage import TOKEN, WIRES, Response, Stage, said_in_body, said_in_events
+from .cassettes import ABOUT, RecordingGateway, ReplayGateway, make_script_upstream
+from .scripted_gateway import TOKEN, WIRES, Response, ScriptedGateway, text_in_body, texts_in_events
 
 pytestmark = pytest.mark.timeout(60)
 SECRET = "sk-live-0123456789abcdef"
@@ -30,7 +30,7 @@ STREAM = {"content-type": "text/event-stream"}
 FINAL = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 
 
-class Acting:
+class CallbackUpstream:
     """An upstream that does what a test says."""
 
     def __init__(self, act: Callable[[Request, Reply], Awaitable[None]]) -> None:
@@ -41,59 +41,61 @@ class Acting:
 
 
 @pytest.fixture
-def tape(tmp_path: Path) -> Path:
+def cassette_path(tmp_path: Path) -> Path:
     return tmp_path / "tape.jsonl"
 
 
-def heard(stage: Stage, wire: str, text: str = "hi", *, stream: bool = True) -> tuple[int, bytes]:
+def ask_stage(stage: ScriptedGateway, wire: str, text: str = "hi", *, stream: bool = True) -> tuple[int, bytes]:
     response = stage.ask(wire, text, stream=stream)
     return response.status, response.body
 
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("stream", [True, False])
-def test_an_answer_is_played_byte_for_byte(wire: str, stream: bool, tape: Path) -> None:
+def test_an_answer_is_played_byte_for_byte(wire: str, stream: bool, cassette_path: Path) -> None:
     scenario = (
         '[[call]]\nthink = "hm"\nsay = ["Al", "l right."]\n[[call]]\nuse = {tool = "Look", input = {at = "me"}}\n'
     )
-    with Recorder(tape, scripted(scenario)) as recorder:
-        recorded = [heard(recorder, wire, text, stream=stream) for text in ("one", "two")]
-    with Player(tape) as player:
-        played = [heard(player, wire, text, stream=stream) for text in ("one", "two")]
+    with RecordingGateway(cassette_path, make_script_upstream(scenario)) as recorder:
+        recorded = [ask_stage(recorder, wire, text, stream=stream) for text in ("one", "two")]
+    with ReplayGateway(cassette_path) as player:
+        played = [ask_stage(player, wire, text, stream=stream) for text in ("one", "two")]
     assert played == recorded
-    assert player.replay.complaint == ""
+    assert player.replay.mismatch == ""
     assert [call.usage for call in player.calls_so_far()] == [call.usage for call in recorder.calls_so_far()]
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_calls_may_come_in_another_order(wire: str, tape: Path) -> None:
-    with Recorder(tape, scripted('[[call]]\nsay = "a"\n[[call]]\nsay = "b"\n[[call]]\nsay = "c"\n')) as recorder:
+def test_calls_may_come_in_another_order(wire: str, cassette_path: Path) -> None:
+    with RecordingGateway(
+        cassette_path, make_script_upstream('[[call]]\nsay = "a"\n[[call]]\nsay = "b"\n[[call]]\nsay = "c"\n')
+    ) as recorder:
         for text in ("one", "two", "three"):
             recorder.ask(wire, text)
-    with Player(tape) as player:
-        said = {text: said_in_events(wire, player.ask(wire, text).events) for text in ("three", "one", "two")}
+    with ReplayGateway(cassette_path) as player:
+        said = {text: texts_in_events(wire, player.ask(wire, text).events) for text in ("three", "one", "two")}
     assert said == {"one": ["a"], "two": ["b"], "three": ["c"]}
-    assert player.replay.complaint == ""
+    assert player.replay.mismatch == ""
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_failure_and_the_answer_after_it_are_played_in_turn(wire: str, tape: Path) -> None:
+def test_a_failure_and_the_answer_after_it_are_played_in_turn(wire: str, cassette_path: Path) -> None:
     scenario = '[[call]]\nfail = {status = 529, headers = {retry-after = "0"}}\n[[call]]\nsay = "now"\n'
-    with Recorder(tape, scripted(scenario)) as recorder:
-        recorded = [heard(recorder, wire) for _ in range(2)]
-    with Player(tape) as player:
+    with RecordingGateway(cassette_path, make_script_upstream(scenario)) as recorder:
+        recorded = [ask_stage(recorder, wire) for _ in range(2)]
+    with ReplayGateway(cassette_path) as player:
         first, second = player.ask(wire), player.ask(wire)
     assert [(each.status, each.body) for each in (first, second)] == recorded
     assert (first.status, first.headers["retry-after"]) == (529, "0")
     assert first.headers["content-length"] == str(len(first.body))
-    assert player.replay.complaint == ""
+    assert player.replay.mismatch == ""
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_what_was_asked_otherwise_is_refused_with_the_first_difference(wire: str, tape: Path) -> None:
-    with Recorder(tape, scripted('[[call]]\nsay = "a"\n')) as recorder:
+def test_what_was_asked_otherwise_is_refused_with_the_first_difference(wire: str, cassette_path: Path) -> None:
+    with RecordingGateway(cassette_path, make_script_upstream('[[call]]\nsay = "a"\n')) as recorder:
         recorder.ask(wire, "paint it red")
-    with Player(tape) as player:
+    with ReplayGateway(cassette_path) as player:
         response = player.ask(wire, "paint it green")
         call = player.next_call()
     complaint = (
@@ -103,10 +105,10 @@ def test_what_was_asked_otherwise_is_refused_with_the_first_difference(wire: str
     assert response.status == 400
     assert complaint in response.body.decode()
     assert (call.status, call.problem) == (400, f"unexpected request: {complaint}")
-    assert player.replay.complaint == complaint
+    assert player.replay.mismatch == complaint
 
 
-def asked_for(model: str, stream: bool) -> dict[str, Any]:
+def build_body(model: str, stream: bool) -> dict[str, Any]:
     return {"model": model, "stream": stream, "messages": [{"role": "user", "content": "hi"}]}
 
 
@@ -115,46 +117,46 @@ def asked_for(model: str, stream: bool) -> dict[str, Any]:
     [("b", True, "model was 'a' and is now 'b'"), ("a", False, "stream was True and is now False")],
 )
 def test_another_model_or_way_of_answering_is_a_difference(
-    model: str, stream: bool, difference: str, tape: Path
+    model: str, stream: bool, difference: str, cassette_path: Path
 ) -> None:
-    with Recorder(tape, scripted('[[call]]\nsay = "a"\n')) as recorder:
-        recorder.send("POST", "/v1/chat/completions", body=asked_for("a", True))
-    with Player(tape) as player:
-        assert player.send("POST", "/v1/chat/completions", body=asked_for(model, stream)).status == 400
-    assert player.replay.complaint == f"Request 1 is not call 1 of the cassette: {difference}. {NEXT}"
+    with RecordingGateway(cassette_path, make_script_upstream('[[call]]\nsay = "a"\n')) as recorder:
+        recorder.send("POST", "/v1/chat/completions", body=build_body("a", True))
+    with ReplayGateway(cassette_path) as player:
+        assert player.send("POST", "/v1/chat/completions", body=build_body(model, stream)).status == 400
+    assert player.replay.mismatch == f"Request 1 is not call 1 of the cassette: {difference}. {NEXT}"
 
 
-def test_calls_that_nobody_asked_for_are_complained_of(tape: Path) -> None:
-    with Recorder(tape, scripted('[[call]]\nsay = "a"\nrepeat = 2\n')) as recorder:
+def test_calls_that_nobody_asked_for_are_complained_of(cassette_path: Path) -> None:
+    with RecordingGateway(cassette_path, make_script_upstream('[[call]]\nsay = "a"\nrepeat = 2\n')) as recorder:
         recorder.ask("chat", "one")
         recorder.ask("chat", "two")
-    with Player(tape) as player:
+    with ReplayGateway(cassette_path) as player:
         player.ask("chat", "one")
-    assert player.replay.complaint == f"Call 2 of 2 was never asked for: the text 'two'. {NEXT}"
+    assert player.replay.mismatch == f"Call 2 of 2 was never asked for: the text 'two'. {NEXT}"
 
 
-def test_a_request_too_many_is_complained_of(tape: Path) -> None:
-    with Recorder(tape, scripted('[[call]]\nsay = "a"\n')) as recorder:
+def test_a_request_too_many_is_complained_of(cassette_path: Path) -> None:
+    with RecordingGateway(cassette_path, make_script_upstream('[[call]]\nsay = "a"\n')) as recorder:
         recorder.ask("chat", "one")
-    with Player(tape) as player:
+    with ReplayGateway(cassette_path) as player:
         player.ask("chat", "one")
         assert player.ask("chat", "two").status == 400
         assert player.ask("chat", "one").status == 400
-    assert player.replay.complaint == f"Request 2 came after the last call of the cassette: the text 'two'. {NEXT}"
-    with Player(tape) as player:
+    assert player.replay.mismatch == f"Request 2 came after the last call of the cassette: the text 'two'. {NEXT}"
+    with ReplayGateway(cassette_path) as player:
         player.ask("chat", "one")
         player.ask("chat", "one")
     again = "Request 2 is call 1 of the cassette again, and that was played: the text 'one'."
-    assert player.replay.complaint == f"{again} {NEXT}"
+    assert player.replay.mismatch == f"{again} {NEXT}"
 
 
-def test_a_complaint_shows_no_secret_not_even_half_of_one(tape: Path) -> None:
-    with Recorder(tape, scripted('[[call]]\nsay = "a"\n'), redact=redact) as recorder:
+def test_a_complaint_shows_no_secret_not_even_half_of_one(cassette_path: Path) -> None:
+    with RecordingGateway(cassette_path, make_script_upstream('[[call]]\nsay = "a"\n'), redact=redact) as recorder:
         recorder.ask("chat", "x" * 85 + "other")
-    with Player(tape, redact=redact) as player:
+    with ReplayGateway(cassette_path, redact=redact) as player:
         player.ask("chat", "x" * 85 + SECRET)
-    assert "[REDACTED:THE_KEY]" in player.replay.complaint
-    assert SECRET[:6] not in player.replay.complaint
+    assert "[REDACTED:THE_KEY]" in player.replay.mismatch
+    assert SECRET[:6] not in player.replay.mismatch
 
 
 SIDES = [
@@ -166,22 +168,22 @@ SIDES = [
 
 @pytest.mark.parametrize(("method", "path", "headers"), SIDES)
 def test_side_requests_are_known_by_their_purpose_and_use_up_no_call(
-    method: str, path: str, headers: dict[str, str], tape: Path
+    method: str, path: str, headers: dict[str, str], cassette_path: Path
 ) -> None:
-    with Recorder(tape, scripted('[[call]]\nsay = "a"\n')) as recorder:
+    with RecordingGateway(cassette_path, make_script_upstream('[[call]]\nsay = "a"\n')) as recorder:
         recorded = recorder.send(method, path, body=b"{}", headers=headers)
         recorder.ask("chat")
-    with Player(tape) as player:
+    with ReplayGateway(cassette_path) as player:
         player.ask("chat")
         played = [player.send(method, path, body=b'{"other": 1}', headers=headers) for _ in range(3)]
     assert [(each.status, each.body) for each in played] == [(200, recorded.body)] * 3
-    assert player.replay.complaint == ""
-    with Player(tape) as player:
+    assert player.replay.mismatch == ""
+    with ReplayGateway(cassette_path) as player:
         player.ask("chat")
-    assert player.replay.complaint == ""
+    assert player.replay.mismatch == ""
 
 
-def test_what_is_about_the_account_is_passed_on_and_not_kept(tape: Path) -> None:
+def test_what_is_about_the_account_is_passed_on_and_not_kept(cassette_path: Path) -> None:
     class Heard:
         said: bytes = b""
 
@@ -202,89 +204,98 @@ def test_what_is_about_the_account_is_passed_on_and_not_kept(tape: Path) -> None
     request = Request(
         method="GET", path="/me", headers={}, body=b"", plain=b"", wire="responses", purpose="other", ask=None
     )
-    recording = RecordUpstream(Acting(tells), file=tape, redact=redact, places={}, about={"by": f"me with {SECRET}"})
+    recording = RecordUpstream(
+        CallbackUpstream(tells), file=cassette_path, redact=redact, folders={}, about={"by": f"me with {SECRET}"}
+    )
     heard = Heard()
     asyncio.run(recording.answer(request, heard))
     recording.close()
     assert heard.said == b"someone@example.org"
-    assert tape.read_text() == '{"inspan_cassette":1,"by":"me with [REDACTED:THE_KEY]"}\n{"calls":0}\n'
+    assert cassette_path.read_text() == '{"inspan_cassette":1,"by":"me with [REDACTED:THE_KEY]"}\n{"calls":0}\n'
 
 
-def test_a_side_request_that_was_not_recorded_is_refused_without_a_complaint(tape: Path) -> None:
-    with Recorder(tape, scripted('[[call]]\nsay = "a"\n')) as recorder:
+def test_a_side_request_that_was_not_recorded_is_refused_without_a_complaint(cassette_path: Path) -> None:
+    with RecordingGateway(cassette_path, make_script_upstream('[[call]]\nsay = "a"\n')) as recorder:
         recorder.ask("chat")
-    with Player(tape) as player:
+    with ReplayGateway(cassette_path) as player:
         player.ask("chat")
         response = player.send("GET", "/v1/models")
     assert response.status == 404
     assert "The cassette has no answer to 'list models'." in response.body.decode()
-    assert player.replay.complaint == ""
+    assert player.replay.mismatch == ""
 
 
-def test_a_cut_is_played_as_a_cut(tape: Path) -> None:
+def test_a_cut_is_played_as_a_cut(cassette_path: Path) -> None:
     with (
-        Recorder(tape, scripted('[[call]]\nsay = "so far"\ncut = true\n')) as recorder,
+        RecordingGateway(cassette_path, make_script_upstream('[[call]]\nsay = "so far"\ncut = true\n')) as recorder,
         pytest.raises(http.client.IncompleteRead) as first,
     ):
         recorder.ask("messages")
-    with Player(tape) as player, pytest.raises(http.client.IncompleteRead) as second:
+    with ReplayGateway(cassette_path) as player, pytest.raises(http.client.IncompleteRead) as second:
         player.ask("messages")
     assert second.value.partial == first.value.partial
-    assert player.replay.complaint == ""
+    assert player.replay.mismatch == ""
     assert [call.problem for call in player.calls_so_far()] == ["cut"]
 
 
-def test_a_cut_before_the_answer_is_played_as_one(tape: Path) -> None:
+def test_a_cut_before_the_answer_is_played_as_one(cassette_path: Path) -> None:
     async def hangs_up(request: Request, reply: Reply) -> None:
         reply.cut()
 
-    with Recorder(tape, Acting(hangs_up)) as recorder, pytest.raises(http.client.RemoteDisconnected):
+    with (
+        RecordingGateway(cassette_path, CallbackUpstream(hangs_up)) as recorder,
+        pytest.raises(http.client.RemoteDisconnected),
+    ):
         recorder.ask("chat")
-    with Player(tape) as player, pytest.raises(http.client.RemoteDisconnected):
+    with ReplayGateway(cassette_path) as player, pytest.raises(http.client.RemoteDisconnected):
         player.ask("chat")
-    assert player.replay.complaint == ""
+    assert player.replay.mismatch == ""
 
 
-def test_silence_is_not_waited_for(tape: Path) -> None:
-    with Recorder(tape, scripted('[[call]]\nsay = "so far"\nstall = "mid-stream"\n')) as recorder:
+def test_silence_is_not_waited_for(cassette_path: Path) -> None:
+    with RecordingGateway(
+        cassette_path, make_script_upstream('[[call]]\nsay = "so far"\nstall = "mid-stream"\n')
+    ) as recorder:
         connection = recorder.connect()
-        connection.request("POST", "/v1/messages", json.dumps(asked_for("m", True)), {"x-api-key": TOKEN})
+        connection.request("POST", "/v1/messages", json.dumps(build_body("m", True)), {"x-api-key": TOKEN})
         begun = connection.getresponse().read1()
         recorder.close()
         connection.close()
-    assert load_cassette(tape).calls[0].ended.end == "stalled"
-    with Player(tape) as player, pytest.raises(http.client.IncompleteRead) as cut:
-        player.send("POST", "/v1/messages", body=asked_for("m", True))
+    assert load_cassette(cassette_path).calls[0].ending.end == "stalled"
+    with ReplayGateway(cassette_path) as player, pytest.raises(http.client.IncompleteRead) as cut:
+        player.send("POST", "/v1/messages", body=build_body("m", True))
     assert begun and cut.value.partial.startswith(begun)
-    assert player.replay.complaint == ""
+    assert player.replay.mismatch == ""
 
 
-def test_a_stall_that_ended_is_an_answer_like_others(tape: Path) -> None:
+def test_a_stall_that_ended_is_an_answer_like_others(cassette_path: Path) -> None:
     scenario = '[[call]]\nsay = "late"\nstall = "mid-stream"\nstall_s = 0.05\n'
-    with Recorder(tape, scripted(scenario)) as recorder:
-        recorded = heard(recorder, "chat")
-    with Player(tape) as player:
-        assert heard(player, "chat") == recorded
+    with RecordingGateway(cassette_path, make_script_upstream(scenario)) as recorder:
+        recorded = ask_stage(recorder, "chat")
+    with ReplayGateway(cassette_path) as player:
+        assert ask_stage(player, "chat") == recorded
 
 
-def test_garbage_is_played_as_garbage(tape: Path) -> None:
-    with Recorder(tape, scripted('[[call]]\ngarbage = "<html>\\n\\nno</html>"\n')) as recorder:
-        recorded = heard(recorder, "messages")
-    with Player(tape) as player:
-        assert heard(player, "messages") == recorded
+def test_garbage_is_played_as_garbage(cassette_path: Path) -> None:
+    with RecordingGateway(
+        cassette_path, make_script_upstream('[[call]]\ngarbage = "<html>\\n\\nno</html>"\n')
+    ) as recorder:
+        recorded = ask_stage(recorder, "messages")
+    with ReplayGateway(cassette_path) as player:
+        assert ask_stage(player, "messages") == recorded
     assert [call.problem for call in player.calls_so_far()] == ["garbage"]
 
 
-def test_what_the_upstream_noted_is_noted_again(tape: Path) -> None:
+def test_what_the_upstream_noted_is_noted_again(cassette_path: Path) -> None:
     async def is_unreachable(request: Request, reply: Reply) -> None:
         reply.note(f"unreachable: no way with {SECRET}")
         await reply.start(502, {"content-type": "application/json"})
         await reply.write(b"{}")
         await reply.finish()
 
-    with Recorder(tape, Acting(is_unreachable), redact=redact) as recorder:
+    with RecordingGateway(cassette_path, CallbackUpstream(is_unreachable), redact=redact) as recorder:
         recorder.ask("chat")
-    with Player(tape) as player:
+    with ReplayGateway(cassette_path) as player:
         assert player.ask("chat").status == 502
     assert [call.problem for call in player.calls_so_far()] == ["unreachable: no way with [REDACTED:THE_KEY]"]
 
@@ -296,30 +307,32 @@ def conversation(name: str, tool: str) -> dict[str, Any]:
     return {"model": "m", "stream": False, "messages": [*said, {"role": "user", "content": [result]}]}
 
 
-def test_of_calls_that_are_alike_the_one_of_this_conversation_answers(tape: Path) -> None:
-    with Recorder(tape, scripted('[[call]]\nsay = "to a"\n[[call]]\nsay = "to b"\n')) as recorder:
+def test_of_calls_that_are_alike_the_one_of_this_conversation_answers(cassette_path: Path) -> None:
+    with RecordingGateway(
+        cassette_path, make_script_upstream('[[call]]\nsay = "to a"\n[[call]]\nsay = "to b"\n')
+    ) as recorder:
         for name, tool in (("a", "toolu_1"), ("b", "toolu_2")):
             recorder.send("POST", "/v1/messages", body=conversation(name, tool))
-    with Player(tape) as player:
+    with ReplayGateway(cassette_path) as player:
         answers = [
             player.send("POST", "/v1/messages", body=conversation(name, tool)).json
             for name, tool in (("b", "toolu_2"), ("a", "toolu_1"))
         ]
-    assert [said_in_body("messages", answer) for answer in answers] == ["to b", "to a"]
+    assert [text_in_body("messages", answer) for answer in answers] == ["to b", "to a"]
 
 
-def test_a_difference_is_shown_to_the_call_of_this_conversation(tape: Path) -> None:
-    with Recorder(tape, scripted('[[call]]\nsay = "a"\nrepeat = 2\n')) as recorder:
+def test_a_difference_is_shown_to_the_call_of_this_conversation(cassette_path: Path) -> None:
+    with RecordingGateway(cassette_path, make_script_upstream('[[call]]\nsay = "a"\nrepeat = 2\n')) as recorder:
         for name, tool in (("a", "toolu_1"), ("b", "toolu_2")):
             recorder.send("POST", "/v1/messages", body=conversation(name, tool))
     other = json.loads(json.dumps(conversation("b", "toolu_2")).replace("done", "gone"))
-    with Player(tape) as player:
+    with ReplayGateway(cassette_path) as player:
         player.send("POST", "/v1/messages", body=other)
     difference = "part 1, the result of a tool, was 'done' and is now 'gone'"
-    assert player.replay.complaint == f"Request 1 is not call 2 of the cassette: {difference}. {NEXT}"
+    assert player.replay.mismatch == f"Request 1 is not call 2 of the cassette: {difference}. {NEXT}"
 
 
-def test_a_name_that_a_tool_made_up_is_the_one_of_this_run_in_the_answers_after(tape: Path) -> None:
+def test_a_name_that_a_tool_made_up_is_the_one_of_this_run_in_the_answers_after(cassette_path: Path) -> None:
     def result(text: str) -> dict[str, Any]:
         return {
             "model": "m",
@@ -337,15 +350,15 @@ def test_a_name_that_a_tool_made_up_is_the_one_of_this_run_in_the_answers_after(
         await reply.write(b"".join(f"data: {json.dumps(delta)}\n\n".encode() for delta in deltas))
         await reply.finish()
 
-    with Recorder(tape, Acting(uses_the_session)) as recorder:
+    with RecordingGateway(cassette_path, CallbackUpstream(uses_the_session)) as recorder:
         recorder.send("POST", "/v1/responses", body=result("Process running with session ID 35427\n"))
-    assert "35427" not in tape.read_text()
-    with Player(tape) as player:
+    assert "35427" not in cassette_path.read_text()
+    with ReplayGateway(cassette_path) as player:
         played = player.send("POST", "/v1/responses", body=result("Process running with session ID 40001\n"))
     assert "".join(event["delta"] for event in played.events) == '{"session_id":40001,"note":"{{id 1.1}}"}'
 
 
-def test_many_calls_at_once_each_get_their_own_answer(tape: Path) -> None:
+def test_many_calls_at_once_each_get_their_own_answer(cassette_path: Path) -> None:
     names = [f"number {number}" for number in range(40)]
 
     async def says_it_back(request: Request, reply: Reply) -> None:
@@ -355,7 +368,7 @@ def test_many_calls_at_once_each_get_their_own_answer(tape: Path) -> None:
         await reply.write(body)
         await reply.finish()
 
-    def all_at_once(stage: Stage) -> dict[str, Response]:
+    def all_at_once(stage: ScriptedGateway) -> dict[str, Response]:
         found: dict[str, Response] = {}
 
         def ask(name: str) -> None:
@@ -368,16 +381,18 @@ def test_many_calls_at_once_each_get_their_own_answer(tape: Path) -> None:
             thread.join(30)
         return found
 
-    with Recorder(tape, Acting(says_it_back)) as recorder:
+    with RecordingGateway(cassette_path, CallbackUpstream(says_it_back)) as recorder:
         all_at_once(recorder)
-    with Player(tape) as player:
+    with ReplayGateway(cassette_path) as player:
         played = all_at_once(player)
     assert {name: response.json["said"] for name, response in played.items()} == {name: name for name in names}
-    assert player.replay.complaint == ""
-    assert len(load_cassette(tape).calls) == 40
+    assert player.replay.mismatch == ""
+    assert len(load_cassette(cassette_path).calls) == 40
 
 
-def test_a_cassette_holds_no_key_no_header_of_the_request_no_prompt_of_the_vendor_and_no_cookie(tape: Path) -> None:
+def test_a_cassette_holds_no_key_no_header_of_the_request_no_prompt_of_the_vendor_and_no_cookie(
+    cassette_path: Path,
+) -> None:
     async def says_much(request: Request, reply: Reply) -> None:
         kept = {"retry-after": "1", "anthropic-ratelimit-requests-remaining": "5", "x-should-retry": "false"}
         dropped = {"set-cookie": "a=COOKIE", "anthropic-organization-id": "ORGANISATION", "request-id": "REQUEST"}
@@ -392,13 +407,13 @@ def test_a_cassette_holds_no_key_no_header_of_the_request_no_prompt_of_the_vendo
         "metadata": {"user_id": "USER"},
         "messages": [{"role": "user", "content": f"say {SECRET}"}],
     }
-    with Recorder(tape, Acting(says_much), redact=redact) as recorder:
+    with RecordingGateway(cassette_path, CallbackUpstream(says_much), redact=redact) as recorder:
         recorder.send("POST", "/v1/messages?key=QUERY", body=body, headers={"x-api-key": TOKEN, "x-other": "HEADER"})
-    text = tape.read_text()
+    text = cassette_path.read_text()
     unwanted = (SECRET, TOKEN, "HEADER", "SYSTEM", "TOOL", "USER", "COOKIE", "ORGANISATION", "REQUEST", "QUERY")
     assert [word for word in unwanted if word in text] == []
-    (call,) = load_cassette(tape).calls
-    assert call.started.headers == {
+    (call,) = load_cassette(cassette_path).calls
+    assert call.start.headers == {
         "content-type": "application/json",
         "retry-after": "1",
         "anthropic-ratelimit-requests-remaining": "5",
@@ -407,42 +422,45 @@ def test_a_cassette_holds_no_key_no_header_of_the_request_no_prompt_of_the_vendo
     assert text.splitlines()[0] == json.dumps({"inspan_cassette": 1, **ABOUT}, separators=(",", ":"))
 
 
-def test_an_agent_that_hangs_up_after_the_last_event_has_the_whole_answer(tape: Path) -> None:
-    assert _left_after(tape, FINAL) == "whole"
+def test_an_agent_that_hangs_up_after_the_last_event_has_the_whole_answer(cassette_path: Path) -> None:
+    assert _record_hang_up(cassette_path, FINAL) == "whole"
 
 
-def test_an_agent_that_hangs_up_before_has_left(tape: Path) -> None:
-    assert _left_after(tape, b'event: ping\ndata: {"type":"ping"}\n\n') == "left"
-    with Player(tape) as player:
+def test_an_agent_that_hangs_up_before_has_left(cassette_path: Path) -> None:
+    assert _record_hang_up(cassette_path, b'event: ping\ndata: {"type":"ping"}\n\n') == "left"
+    with ReplayGateway(cassette_path) as player:
         pass
-    assert player.replay.complaint == ""
+    assert player.replay.mismatch == ""
 
 
-def _left_after(tape: Path, event: bytes) -> str:
+def _record_hang_up(cassette_path: Path, event: bytes) -> str:
     async def never_ends(request: Request, reply: Reply) -> None:
         await reply.start(200, STREAM)
         while True:
             await reply.write(event)
 
-    with Recorder(tape, Acting(never_ends)) as recorder:
+    with RecordingGateway(cassette_path, CallbackUpstream(never_ends)) as recorder:
         connection = recorder.connect()
-        connection.request("POST", "/v1/messages", json.dumps(asked_for("m", True)), {"x-api-key": TOKEN})
+        connection.request("POST", "/v1/messages", json.dumps(build_body("m", True)), {"x-api-key": TOKEN})
         assert connection.getresponse().read1()
         connection.close()
         recorder.next_call()
-    return load_cassette(tape).calls[0].ended.end
+    return load_cassette(cassette_path).calls[0].ending.end
 
 
-def test_an_upstream_that_breaks_is_recorded_as_a_cut(tape: Path) -> None:
+def test_an_upstream_that_breaks_is_recorded_as_a_cut(cassette_path: Path) -> None:
     async def breaks(request: Request, reply: Reply) -> None:
         await reply.start(200, STREAM)
         await reply.write(b": hello\n\n")
         raise KeyError("oops")
 
-    with Recorder(tape, Acting(breaks)) as recorder, pytest.raises(http.client.IncompleteRead):
+    with (
+        RecordingGateway(cassette_path, CallbackUpstream(breaks)) as recorder,
+        pytest.raises(http.client.IncompleteRead),
+    ):
         recorder.ask("messages")
-    (call,) = load_cassette(tape).calls
-    assert call.ended.end == "cut"
+    (call,) = load_cassette(cassette_path).calls
+    assert call.ending.end == "cut"
 
 
 @contextmanager
@@ -457,28 +475,28 @@ def files_up_to(limit_bytes: int) -> Generator[None]:
 
 
 @pytest.mark.parametrize("room_bytes", [0, 10, 200])
-def test_a_full_disk_ends_the_recording_and_not_the_run(room_bytes: int, tape: Path) -> None:
-    with Recorder(tape, scripted('[[call]]\nsay = "a"\nrepeat = 3\n')) as recorder:
+def test_a_full_disk_ends_the_recording_and_not_the_run(room_bytes: int, cassette_path: Path) -> None:
+    with RecordingGateway(cassette_path, make_script_upstream('[[call]]\nsay = "a"\nrepeat = 3\n')) as recorder:
         assert recorder.ask("chat", "one").status == 200
         recorder.next_call()
-        whole = tape.read_bytes()
+        whole = cassette_path.read_bytes()
         with files_up_to(len(whole) + room_bytes):
             assert recorder.ask("chat", "two").status == 200
             recorder.next_call()
         assert recorder.ask("chat", "three").status == 200
     problem = "The recording stopped after 1 calls: File too large. The cassette is not finished."
     assert recorder.recording.problem == problem
-    assert tape.read_bytes() == whole
+    assert cassette_path.read_bytes() == whole
 
 
-def test_an_answer_that_is_too_long_ends_the_recording_and_not_the_run(tape: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("inspan.gateway.cassettes.recording.LONGEST_ANSWER_BYTES", 100)
-    with Recorder(tape, scripted(f'[[call]]\nsay = "{"a" * 200}"\n')) as recorder:
+def test_an_answer_that_is_too_long_ends_the_recording_and_not_the_run(cassette_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("inspan.gateway.cassettes.record.LONGEST_ANSWER_BYTES", 100)
+    with RecordingGateway(cassette_path, make_script_upstream(f'[[call]]\nsay = "{"a" * 200}"\n')) as recorder:
         assert len(recorder.ask("chat").body) > 200
     assert recorder.recording.problem.startswith("The recording stopped after 0 calls: the answer to call 1 cannot")
 
 
-def test_a_compressed_answer_is_kept_as_text_and_passed_on_as_it_came(tape: Path) -> None:
+def test_a_compressed_answer_is_kept_as_text_and_passed_on_as_it_came(cassette_path: Path) -> None:
     plain = json.dumps({"choices": [], "said": SECRET}).encode()
 
     async def squeezes(request: Request, reply: Reply) -> None:
@@ -486,27 +504,27 @@ def test_a_compressed_answer_is_kept_as_text_and_passed_on_as_it_came(tape: Path
         await reply.write(gzip.compress(plain))
         await reply.finish()
 
-    with Recorder(tape, Acting(squeezes), redact=redact) as recorder:
+    with RecordingGateway(cassette_path, CallbackUpstream(squeezes), redact=redact) as recorder:
         assert gzip.decompress(recorder.ask("chat", stream=False).body) == plain
-    with Player(tape) as player:
+    with ReplayGateway(cassette_path) as player:
         assert player.ask("chat", stream=False).json == {"choices": [], "said": "[REDACTED:THE_KEY]"}
 
 
-def test_a_killed_recording_has_whole_calls_and_no_end(tape: Path) -> None:
-    with Recorder(tape, scripted('[[call]]\nsay = "a"\n')) as recorder:
+def test_a_killed_recording_has_whole_calls_and_no_end(cassette_path: Path) -> None:
+    with RecordingGateway(cassette_path, make_script_upstream('[[call]]\nsay = "a"\n')) as recorder:
         recorder.ask("chat")
         recorder.next_call()
-        so_far = tape.read_bytes()
-    killed = tape.with_name("killed.jsonl")
+        so_far = cassette_path.read_bytes()
+    killed = cassette_path.with_name("killed.jsonl")
     killed.write_bytes(so_far)
     with pytest.raises(BadInput, match=r"the recording was not finished: .* It has 1 whole call"):
         load_cassette(killed)
-    assert tape.read_bytes() == so_far + b'{"calls":1}\n'
+    assert cassette_path.read_bytes() == so_far + b'{"calls":1}\n'
 
 
-def test_a_cassette_that_was_edited_plays_as_edited(tape: Path) -> None:
-    with Recorder(tape, scripted('[[call]]\nsay = "good day"\n')) as recorder:
+def test_a_cassette_that_was_edited_plays_as_edited(cassette_path: Path) -> None:
+    with RecordingGateway(cassette_path, make_script_upstream('[[call]]\nsay = "good day"\n')) as recorder:
         recorder.ask("chat", "greet")
-    tape.write_text(tape.read_text().replace("good day", "good night").replace("greet", "part"))
-    with Player(tape) as player:
-        assert said_in_events("chat", player.ask("chat", "part").events) == ["good night"]
+    cassette_path.write_text(cassette_path.read_text().replace("good day", "good night").replace("greet", "part"))
+    with ReplayGateway(cassette_path) as player:
+        assert texts_in_events("chat", player.ask("chat", "part").events) == ["good night"]

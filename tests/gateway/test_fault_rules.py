@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inspan.errors import BadInput
-from inspan.gateway.faults import FAULT_EXAMPLES, Fault, Faults, fault_words, parse_fault
+from inspan.gateway.faults import FAULT_EXAMPLES, Fault, Faults, describe_fault_grammar, parse_fault
 
 
 @pytest.mark.parametrize(
@@ -56,30 +56,30 @@ def test_a_fault_is_read_as_written(text: str, fault: Fault) -> None:
         ("call 5-2: 529", "'5-2' holds no call"),
         ("calls 1,,2: 529", "'' is neither"),
         ("call 99999999999999999999: 529", "is neither"),
-        ("every 0: 529", "'0' is no number"),
-        ("every third: 529", "'third' is no number"),
-        ("every 1-2: 529", "'1-2' is no number"),
-        ("0%: cut", "'0%' is no share"),
-        ("101%: cut", "'101%' is no share"),
-        ("-5%: cut", "'-5%' is no share"),
+        ("every 0: 529", "'0' is not a number"),
+        ("every third: 529", "'third' is not a number"),
+        ("every 1-2: 529", "'1-2' is not a number"),
+        ("0%: cut", "'0%' is not a share"),
+        ("101%: cut", "'101%' is not a share"),
+        ("-5%: cut", "'-5%' is not a share"),
         ("call 3:", "'' is nothing that can happen"),
         ("call 3: explode", "'explode' is nothing that can happen"),
-        ("call 3: 200", "'200' is no status of an error"),
-        ("call 3: 600", "'600' is no status of an error"),
-        ("call 3: 4290000", "'4290000' is no status of an error"),
+        ("call 3: 200", "'200' is not a status of an error"),
+        ("call 3: 600", "'600' is not a status of an error"),
+        ("call 3: 4290000", "'4290000' is not a status of an error"),
         ("call 3: 529 later", "'later' cannot follow a status"),
         ("call 3: 529 retry-after", "'retry-after' cannot follow a status"),
-        ("call 3: 529 retry-after soon", "'soon' is no time"),
-        ("call 3: cut here", "'here' is no place to cut"),
-        ("call 3: cut mid-stream mid-stream", "is no place to cut"),
+        ("call 3: 529 retry-after soon", "'soon' is not a time"),
+        ("call 3: cut here", "'here' is not a place to cut"),
+        ("call 3: cut mid-stream mid-stream", "is not a place to cut"),
         ("call 3: stall 5 days", "is more than a time and a place"),
-        ("call 3: stall 5d", "'5d' is no time"),
-        ("call 3: stall 0s", "'0s' is no time at all"),
+        ("call 3: stall 5d", "'5d' is not a time"),
+        ("call 3: stall 0s", "'0s' is not a time at all"),
         ("call 3: stall mid-stream before-headers", "is more than a time and a place"),
         ("call 3: garbage 5s", "'5s' does"),
         ("call 3: slow", "slow takes one time"),
         ("call 3: slow 1s 2s", "slow takes one time"),
-        ("call 3: slow 1e3", "'1e3' is no time"),
+        ("call 3: slow 1e3", "'1e3' is not a time"),
     ],
 )
 def test_a_slip_is_named_with_an_example(text: str, named: str) -> None:
@@ -103,7 +103,7 @@ def test_any_other_text_is_refused_and_never_breaks(text: str) -> None:
 @pytest.mark.parametrize("example", [example for example, _ in FAULT_EXAMPLES])
 def test_every_example_of_the_help_can_be_written(example: str) -> None:
     assert parse_fault(example).text == example
-    assert example.partition(" ")[0].rstrip(":") in fault_words()
+    assert example.partition(" ")[0].rstrip(":") in describe_fault_grammar()
 
 
 @pytest.mark.parametrize(
@@ -118,12 +118,12 @@ def test_every_example_of_the_help_can_be_written(example: str) -> None:
 )
 def test_a_rule_hits_the_calls_that_it_names(text: str, hit: list[int]) -> None:
     faults = Faults([parse_fault(text)])
-    assert [number for number in range(1, 11) if faults.of_call(number)] == hit
+    assert [number for number in range(1, 11) if faults.fault_for(number)] == hit
 
 
 def test_the_first_rule_that_applies_wins() -> None:
     faults = Faults([parse_fault(text) for text in ("call 2: 500", "every 2: 529", "100%: cut")])
-    assert [getattr(faults.of_call(number), "text", "") for number in range(1, 5)] == [
+    assert [getattr(faults.fault_for(number), "text", "") for number in range(1, 5)] == [
         "100%: cut",
         "call 2: 500",
         "100%: cut",
@@ -132,39 +132,39 @@ def test_the_first_rule_that_applies_wins() -> None:
 
 
 def test_without_rules_nothing_goes_wrong() -> None:
-    assert [Faults(()).of_call(number) for number in range(1, 100)] == [None] * 99
+    assert [Faults(()).fault_for(number) for number in range(1, 100)] == [None] * 99
 
 
 @given(seed=st.integers(), percent=st.floats(min_value=0.01, max_value=100), order=st.randoms(use_true_random=False))
 def test_the_same_seed_decides_the_same_in_any_order(seed: int, percent: float, order: random.Random) -> None:
     rules = [parse_fault(f"{percent:.2f}%: cut"), parse_fault(f"{percent:.2f}%: 500")]
     faults = Faults(rules, seed=seed)
-    decided = {number: faults.of_call(number) for number in range(1, 50)}
+    decided = {number: faults.fault_for(number) for number in range(1, 50)}
     numbers = list(decided)
     order.shuffle(numbers)
-    assert {number: Faults(rules, seed=seed).of_call(number) for number in numbers} == decided
+    assert {number: Faults(rules, seed=seed).fault_for(number) for number in numbers} == decided
 
 
 def test_what_a_seed_decides_never_changes() -> None:
     faults = Faults([parse_fault("20%: cut")], seed=7)
-    assert [number for number in range(1, 41) if faults.of_call(number)] == [2, 8, 9, 13, 15, 22, 23, 24, 26, 37]
+    assert [number for number in range(1, 41) if faults.fault_for(number)] == [2, 8, 9, 13, 15, 22, 23, 24, 26, 37]
 
 
 def test_spelling_does_not_change_what_is_hit() -> None:
     one, other = (Faults([parse_fault(text)], seed=1) for text in ("20%: cut", " 20.0 % :  CUT mid-stream"))
-    assert [bool(one.of_call(number)) for number in range(200)] == [
-        bool(other.of_call(number)) for number in range(200)
+    assert [bool(one.fault_for(number)) for number in range(200)] == [
+        bool(other.fault_for(number)) for number in range(200)
     ]
 
 
 @pytest.mark.parametrize("percent", [1, 5, 50, 95])
 def test_a_share_of_the_calls_is_hit(percent: int) -> None:
     faults = Faults([parse_fault(f"{percent}%: cut")], seed=3)
-    hit = sum(faults.of_call(number) is not None for number in range(10_000))
+    hit = sum(faults.fault_for(number) is not None for number in range(10_000))
     assert abs(hit - percent * 100) < 250
 
 
 def test_two_rules_of_the_same_share_hit_different_calls() -> None:
     cut, slow = (Faults([parse_fault(f"50%: {what}")]) for what in ("cut", "slow 1s"))
-    both = sum(bool(cut.of_call(number) and slow.of_call(number)) for number in range(2000))
+    both = sum(bool(cut.fault_for(number) and slow.fault_for(number)) for number in range(2000))
     assert 400 < both < 600

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from .stage import PATHS, TOKEN, WAIT_S, WIRES, Stage, ask_body, error_kind, said_in_events
+from .scripted_gateway import PATHS, TOKEN, WAIT_S, WIRES, ScriptedGateway, ask_body, error_kind, texts_in_events
 
 CUT = '[[call]]\nsay = ["so ", "far"]\ncut = true\n'
 STALL = '[[call]]\nsay = "so far"\nstall = "mid-stream"\n'
@@ -36,7 +36,7 @@ STALL = '[[call]]\nsay = "so far"\nstall = "mid-stream"\n'
     ],
 )
 def test_a_failure_has_the_shape_that_the_provider_gives_it(wire: str, status: int, kind: str) -> None:
-    with Stage(f'[[call]]\nfail = {{status = {status}, message = "no luck"}}\n') as stage:
+    with ScriptedGateway(f'[[call]]\nfail = {{status = {status}, message = "no luck"}}\n') as stage:
         response = stage.ask(wire)
         call = stage.next_call()
     assert (response.status, error_kind(wire, response.json)) == (status, kind)
@@ -52,7 +52,7 @@ def test_a_failure_may_bring_its_own_body_type_and_headers() -> None:
     [[call]]
     fail = {status = 429, body = {error = {message = "later", resets_at = 2000000000}}}
     """
-    with Stage(scenario) as stage:
+    with ScriptedGateway(scenario) as stage:
         plain, typed, _ = stage.ask("chat"), stage.ask("chat"), stage.ask("chat")
         calls = [stage.next_call() for _ in range(3)]
     assert (plain.body, plain.headers["x-odd"]) == (b"plain words", "1")
@@ -63,7 +63,7 @@ def test_a_failure_may_bring_its_own_body_type_and_headers() -> None:
 
 def test_a_reset_in_the_headers_is_reported() -> None:
     headers = '{anthropic-ratelimit-unified-reset = "1900000000", retry-after = "5"}'
-    with Stage(f"[[call]]\nfail = {{status = 429, headers = {headers}}}\n") as stage:
+    with ScriptedGateway(f"[[call]]\nfail = {{status = 429, headers = {headers}}}\n") as stage:
         stage.ask("messages")
         assert stage.next_call().resets_at == 1900000000
 
@@ -71,7 +71,7 @@ def test_a_reset_in_the_headers_is_reported() -> None:
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_cut_answer_breaks_off_after_what_was_said(wire: str, stream: bool) -> None:
-    with Stage(CUT) as stage:
+    with ScriptedGateway(CUT) as stage:
         with pytest.raises(http.client.IncompleteRead) as broken:
             stage.ask(wire, stream=stream)
         call = stage.next_call()
@@ -81,7 +81,7 @@ def test_a_cut_answer_breaks_off_after_what_was_said(wire: str, stream: bool) ->
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_garbage_is_served_as_a_stream(wire: str) -> None:
-    with Stage('[[call]]\ngarbage = "<html>"\n') as stage:
+    with ScriptedGateway('[[call]]\ngarbage = "<html>"\n') as stage:
         response = stage.ask(wire)
         call = stage.next_call()
     assert (response.status, response.body) == (200, b"<html>")
@@ -91,17 +91,17 @@ def test_garbage_is_served_as_a_stream(wire: str) -> None:
 @pytest.mark.parametrize("place", ["before-headers", "mid-stream"])
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_stall_of_some_time_is_followed_by_the_whole_answer(wire: str, place: str) -> None:
-    with Stage(f'[[call]]\nsay = "late"\nstall = "{place}"\nstall_s = 0.05\n') as stage:
+    with ScriptedGateway(f'[[call]]\nsay = "late"\nstall = "{place}"\nstall_s = 0.05\n') as stage:
         response = stage.ask(wire)
         call = stage.next_call()
-    assert said_in_events(wire, response.events) == ["late"]
+    assert texts_in_events(wire, response.events) == ["late"]
     assert call.problem == ""
     assert call.duration_s >= 0.05
 
 
 @pytest.mark.parametrize("place", ["before-headers", "mid-stream"])
 def test_a_silent_call_is_noticed_once_and_ends_when_the_gateway_closes(place: str) -> None:
-    with Stage(f'[[call]]\nsay = "so far"\nstall = "{place}"\n', stall_timeout_s=0.05) as stage:
+    with ScriptedGateway(f'[[call]]\nsay = "so far"\nstall = "{place}"\n', stall_timeout_s=0.05) as stage:
         connection = stage.connect()
         connection.request("POST", PATHS["messages"], _body(), {"x-api-key": TOKEN})
         stall = stage.next_stall()
@@ -118,14 +118,14 @@ def test_a_silent_call_is_noticed_once_and_ends_when_the_gateway_closes(place: s
 
 
 def test_a_call_that_keeps_sending_is_not_taken_for_silent() -> None:
-    with Stage('[[call]]\nsay = "ok"\n', stall_timeout_s=30) as stage:
+    with ScriptedGateway('[[call]]\nsay = "ok"\n', stall_timeout_s=30) as stage:
         stage.ask("messages")
         assert stage.next_call().problem == ""
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_client_that_leaves_a_stall_is_reported_once(wire: str) -> None:
-    with Stage(STALL) as stage:
+    with ScriptedGateway(STALL) as stage:
         _leave_after_first_bytes(stage, wire)
         call = stage.next_call()
     assert (call.status, call.problem) == (200, "stalled")
@@ -133,7 +133,7 @@ def test_a_client_that_leaves_a_stall_is_reported_once(wire: str) -> None:
 
 
 def test_a_client_that_leaves_after_the_last_event_has_had_a_whole_call() -> None:
-    with Stage('[[call]]\nsay = "ok"\n') as stage:
+    with ScriptedGateway('[[call]]\nsay = "ok"\n') as stage:
         client = socket.create_connection(("127.0.0.1", stage.port), timeout=WAIT_S)
         client.sendall(_request("responses"))
         received = b""
@@ -146,7 +146,7 @@ def test_a_client_that_leaves_after_the_last_event_has_had_a_whole_call() -> Non
 
 
 def test_closing_twice_is_harmless() -> None:
-    with Stage('[[call]]\nsay = "ok"\n') as stage:
+    with ScriptedGateway('[[call]]\nsay = "ok"\n') as stage:
         stage.close()
         stage.close()
 
@@ -161,7 +161,7 @@ def _request(wire: str) -> bytes:
     return head.encode() + body
 
 
-def _leave_after_first_bytes(stage: Stage, wire: str) -> None:
+def _leave_after_first_bytes(stage: ScriptedGateway, wire: str) -> None:
     with socket.create_connection(("127.0.0.1", stage.port), timeout=WAIT_S) as client:
         client.sendall(_request(wire))
         received = b""

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from .stage import PATHS, TOKEN, WIRES, Stage, ask_body, exchange, path_of, said_in_body
+from .scripted_gateway import PATHS, TOKEN, WIRES, ScriptedGateway, ask_body, exchange, path_of, text_in_body
 
 SAY = '[[call]]\nsay = ["one ", "two"]\nrepeat = "always"\n'
 either = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
@@ -15,23 +15,23 @@ either = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"
 @either
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_call_that_is_to_fail_never_reaches_the_upstream(wire: str, stream: bool) -> None:
-    with Stage('[[call]]\nsay = "one two"\n', faults=("call 1: 429 retry-after 5s",)) as stage:
+    with ScriptedGateway('[[call]]\nsay = "one two"\n', faults=("call 1: 429 retry-after 5s",)) as stage:
         refused, answered = stage.ask(wire, stream=stream), stage.ask(wire, stream=False)
         calls = [stage.next_call(), stage.next_call()]
     assert (refused.status, refused.headers["retry-after"]) == (429, "5")
-    assert said_in_body(wire, answered.json) == "one two"
+    assert text_in_body(wire, answered.json) == "one two"
     assert [(call.number, call.status, call.problem, call.message) for call in calls] == [
         (1, 429, "", "Rate limit reached."),
         (2, 200, "", ""),
     ]
     assert calls[0].resets_at is not None
-    assert stage.script.complaint == ""
+    assert stage.script.mismatch == ""
 
 
 @either
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_cut_is_seen_by_the_client_and_reported(wire: str, stream: bool) -> None:
-    with Stage(SAY, faults=("call 1: cut",)) as stage:
+    with ScriptedGateway(SAY, faults=("call 1: cut",)) as stage:
         with pytest.raises(http.client.IncompleteRead):
             stage.ask(wire, stream=stream)
         assert (stage.next_call().problem, stage.ask(wire).status) == ("cut", 200)
@@ -41,7 +41,7 @@ def test_a_cut_is_seen_by_the_client_and_reported(wire: str, stream: bool) -> No
 @pytest.mark.parametrize("place", ["before-headers", "mid-stream"])
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_stall_counts_as_silence_and_ends_when_the_gateway_closes(wire: str, place: str, stream: bool) -> None:
-    with Stage(SAY, faults=(f"every 1: stall {place}",), stall_timeout_s=0.05) as stage:
+    with ScriptedGateway(SAY, faults=(f"every 1: stall {place}",), stall_timeout_s=0.05) as stage:
         connection = stage.connect()
         connection.request("POST", path_of(wire, stream=stream), _body(wire, stream=stream), {"x-api-key": TOKEN})
         assert stage.next_stall().problem == "stalled"
@@ -55,7 +55,7 @@ def test_a_stall_counts_as_silence_and_ends_when_the_gateway_closes(wire: str, p
 @either
 @pytest.mark.parametrize("wire", WIRES)
 def test_garbage_costs_as_much_as_the_answer_in_whose_place_it_came(wire: str, stream: bool) -> None:
-    with Stage(SAY, faults=("call 1: garbage",)) as stage:
+    with ScriptedGateway(SAY, faults=("call 1: garbage",)) as stage:
         response = stage.ask(wire, stream=stream)
         stage.ask(wire, stream=stream)
         spoilt, whole = stage.next_call(), stage.next_call()
@@ -65,13 +65,15 @@ def test_garbage_costs_as_much_as_the_answer_in_whose_place_it_came(wire: str, s
 
 
 def test_only_calls_are_counted_and_spoilt() -> None:
-    with Stage(SAY, faults=("call 1: 500",)) as stage:
+    with ScriptedGateway(SAY, faults=("call 1: 500",)) as stage:
         assert stage.send("POST", "/v1/messages/count_tokens").status == 200
         assert [stage.ask("chat").status, stage.ask("chat").status] == [500, 200]
 
 
 def test_a_connection_that_was_not_cut_serves_the_next_call() -> None:
-    with Stage(SAY, faults=("call 1: garbage", "call 2: stall 1ms", "call 3: 529", "call 4: slow 1ms")) as stage:
+    with ScriptedGateway(
+        SAY, faults=("call 1: garbage", "call 2: stall 1ms", "call 3: 529", "call 4: slow 1ms")
+    ) as stage:
         connection = stage.connect()
         body = ask_body("messages", "hi", stream=True)
         statuses = [exchange(connection, "POST", PATHS["messages"], body=body).status for _ in range(5)]

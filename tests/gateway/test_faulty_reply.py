@@ -12,14 +12,15 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from inspan.gateway.faults import FaultyReply, fail, parse_fault
-from inspan.gateway.http.server import ClientHungUp, HttpReply, HttpRequest, HttpServer
+from inspan.framing.http import RequestHead
+from inspan.gateway.faults import FaultyReply, parse_fault, send_failure
+from inspan.gateway.http.server import ClientHungUp, HttpReply, HttpServer
 from inspan.gateway.wires import BY_NAME
-from inspan.gateway.wires.arrays import as_array
+from inspan.gateway.wires.arrays import to_array
 from inspan.gateway.wires.wire import Answer, ToolUse
 from inspan.protocol.usage import Usage
 
-from .stage import WAIT_S, WIRES, Response, error_kind
+from .scripted_gateway import WAIT_S, WIRES, Response, error_kind
 
 ANSWER = Answer(
     model="some-model",
@@ -35,7 +36,7 @@ on_every_form = pytest.mark.parametrize("form", FORMS)
 however_parted = pytest.mark.parametrize("parted", PARTED)
 
 
-class Served(msgspec.Struct, kw_only=True):
+class ServedAnswer(msgspec.Struct, kw_only=True):
     """How an answer went, as the upstream has it: what the client has seen of the fault, and how it was told."""
 
     problem: str
@@ -46,10 +47,10 @@ def pieces_of(form: str, *, parted: str = "as written") -> tuple[bytes, ...]:
     """An answer in a form of a wire, parted as a provider might."""
     wire, kind = form.split()
     if kind == "body":
-        pieces: tuple[bytes, ...] = (BY_NAME[wire].body(ANSWER),)
+        pieces: tuple[bytes, ...] = (BY_NAME[wire].encode_body(ANSWER),)
     else:
-        stream = BY_NAME[wire].stream(ANSWER)
-        stream = as_array(stream) if kind == "array" else stream
+        stream = BY_NAME[wire].encode_stream(ANSWER)
+        stream = to_array(stream) if kind == "array" else stream
         pieces = (*stream.head, *stream.tail)
     whole = b"".join(pieces)
     others = {"at once": (whole,), "byte by byte": tuple(bytes((byte,)) for byte in whole)}
@@ -71,9 +72,9 @@ class Provider:
         if length:
             self._headers["content-length"] = str(sum(len(piece) for piece in pieces))
         self.begun = threading.Event()
-        self.served: queue.Queue[Served] = queue.Queue()
+        self.served: queue.Queue[ServedAnswer] = queue.Queue()
 
-    async def handle(self, request: HttpRequest, reply: HttpReply) -> None:
+    async def handle(self, request: RequestHead, body: bytes, reply: HttpReply) -> None:
         problems = [""]
         faulty = FaultyReply(reply, self._fault, stream=self._stream, on_problem=problems.append)
         told = ""
@@ -84,7 +85,7 @@ class Provider:
             told = "cancelled"
             raise
         finally:
-            self.served.put(Served(problem=problems[-1], told=told))
+            self.served.put(ServedAnswer(problem=problems[-1], told=told))
 
     async def _answer(self, reply: FaultyReply) -> str:
         steps: list[Callable[[], Awaitable[None]]] = [lambda: reply.start(200, self._headers)]
@@ -103,14 +104,14 @@ class Provider:
 
 
 @contextmanager
-def serving(handle: Callable[[HttpRequest, HttpReply], Awaitable[None]]) -> Generator[int]:
+def run_server(handle: Callable[[RequestHead, bytes, HttpReply], Awaitable[None]]) -> Generator[int]:
     """A server on its own thread; gives its port."""
     listener = socket.create_server(("127.0.0.1", 0))
     port: int = listener.getsockname()[1]
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    server = HttpServer(handle)
+    server = HttpServer(lambda head: head, handle)
     asyncio.run_coroutine_threadsafe(server.open(listener), loop).result(WAIT_S)
     try:
         yield port
@@ -121,7 +122,7 @@ def serving(handle: Callable[[HttpRequest, HttpReply], Awaitable[None]]) -> Gene
         loop.close()
 
 
-def asked(port: int) -> Response:
+def send_request(port: int) -> Response:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_S)
     try:
         connection.request("POST", "/", b"{}")
@@ -131,13 +132,13 @@ def asked(port: int) -> Response:
         connection.close()
 
 
-def cut_off(form: str, *, parted: str, length: bool = False) -> bytes:
+def read_until_cut(form: str, *, parted: str, length: bool = False) -> bytes:
     """What a client has when the connection is cut on it."""
     provider = Provider("call 1: cut", form, pieces_of(form, parted=parted), length=length)
-    with serving(provider.handle) as port:
+    with run_server(provider.handle) as port:
         with pytest.raises(http.client.IncompleteRead) as broken:
-            asked(port)
-        assert provider.served.get(timeout=WAIT_S) == Served(problem="cut", told="hung up")
+            send_request(port)
+        assert provider.served.get(timeout=WAIT_S) == ServedAnswer(problem="cut", told="hung up")
     return broken.value.partial
 
 
@@ -146,18 +147,18 @@ def cut_off(form: str, *, parted: str, length: bool = False) -> bytes:
 @pytest.mark.parametrize("length", [True, False], ids=["with-length", "without-length"])
 def test_a_cut_comes_after_the_first_byte_and_before_the_last(form: str, parted: str, length: bool) -> None:
     whole = sum(len(piece) for piece in pieces_of(form))
-    part = len(cut_off(form, parted=parted, length=length))
+    part = len(read_until_cut(form, parted=parted, length=length))
     assert part == (whole + 1) // 2 if form.endswith("body") else 0 < part < whole
 
 
 @on_every_form
 def test_the_place_of_a_cut_does_not_depend_on_how_the_answer_is_parted(form: str) -> None:
-    assert len({len(cut_off(form, parted=parted)) for parted in PARTED}) == 1
+    assert len({len(read_until_cut(form, parted=parted)) for parted in PARTED}) == 1
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form.endswith("stream")])
 def test_a_stream_is_cut_in_its_second_event(form: str) -> None:
-    part = cut_off(form, parted="as written")
+    part = read_until_cut(form, parted="as written")
     assert part.count(b"\n\n") == 1
     assert not part.endswith(b"\n\n")
 
@@ -165,18 +166,18 @@ def test_a_stream_is_cut_in_its_second_event(form: str) -> None:
 def test_a_body_of_many_lines_is_cut_in_its_middle_all_the_same() -> None:
     body = b'{\n  "a": 1,\n  "b": 2,\n  "c": 3\n}\n'
     provider = Provider("call 1: cut", "generate body", (body,))
-    with serving(provider.handle) as port, pytest.raises(http.client.IncompleteRead) as broken:
-        asked(port)
+    with run_server(provider.handle) as port, pytest.raises(http.client.IncompleteRead) as broken:
+        send_request(port)
     assert broken.value.partial == body[: (len(body) + 1) // 2]
 
 
 @on_every_form
 def test_a_cut_before_the_headers_leaves_no_answer_at_all(form: str) -> None:
     provider = Provider("call 1: cut before-headers", form, pieces_of(form))
-    with serving(provider.handle) as port:
+    with run_server(provider.handle) as port:
         with pytest.raises(http.client.RemoteDisconnected):
-            asked(port)
-        assert provider.served.get(timeout=WAIT_S) == Served(problem="cut", told="hung up")
+            send_request(port)
+        assert provider.served.get(timeout=WAIT_S) == ServedAnswer(problem="cut", told="hung up")
 
 
 @on_every_form
@@ -186,10 +187,10 @@ def test_after_a_stall_of_some_time_comes_the_rest(form: str, parted: str, place
     pieces = pieces_of(form, parted=parted)
     provider = Provider(f"call 1: stall 50ms {place}", form, pieces)
     began_at = time.monotonic()
-    with serving(provider.handle) as port:
-        assert asked(port).body == b"".join(pieces)
+    with run_server(provider.handle) as port:
+        assert send_request(port).body == b"".join(pieces)
         assert time.monotonic() - began_at >= 0.05
-        assert provider.served.get(timeout=WAIT_S) == Served(problem="", told="finished")
+        assert provider.served.get(timeout=WAIT_S) == ServedAnswer(problem="", told="finished")
 
 
 @on_every_form
@@ -198,7 +199,7 @@ def test_a_stall_without_end_lasts_until_the_client_goes(form: str, place: str) 
     pieces = pieces_of(form)
     shown = b"" if place == "before-headers" else b"".join(pieces)[: _middle(form, pieces)]
     provider = Provider(f"call 1: stall {place}", form, pieces, length=True)
-    with serving(provider.handle) as port:
+    with run_server(provider.handle) as port:
         with socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as client:
             client.sendall(REQUEST)
             assert provider.begun.wait(WAIT_S)
@@ -206,27 +207,27 @@ def test_a_stall_without_end_lasts_until_the_client_goes(form: str, place: str) 
             while shown and not received.endswith(b"\r\n\r\n" + shown):
                 received += client.recv(65536)
             assert provider.served.empty()
-        assert provider.served.get(timeout=WAIT_S) == Served(problem="stalled", told="cancelled")
+        assert provider.served.get(timeout=WAIT_S) == ServedAnswer(problem="stalled", told="cancelled")
 
 
 def test_a_stall_without_end_ends_when_the_server_closes() -> None:
     provider = Provider("call 1: stall before-headers", "chat stream", pieces_of("chat stream"))
     with socket.socket() as client:
-        with serving(provider.handle) as port:
+        with run_server(provider.handle) as port:
             client.connect(("127.0.0.1", port))
             client.sendall(REQUEST)
             assert provider.begun.wait(WAIT_S)
             began_at = time.monotonic()
         assert time.monotonic() - began_at < 2
-    assert provider.served.get(timeout=WAIT_S) == Served(problem="stalled", told="cancelled")
+    assert provider.served.get(timeout=WAIT_S) == ServedAnswer(problem="stalled", told="cancelled")
 
 
 @on_every_form
 def test_garbage_is_a_page_while_the_answer_is_read_to_its_end(form: str) -> None:
     provider = Provider("call 1: garbage", form, pieces_of(form), length=True)
-    with serving(provider.handle) as port:
-        response = asked(port)
-        assert provider.served.get(timeout=WAIT_S) == Served(problem="garbage", told="finished")
+    with run_server(provider.handle) as port:
+        response = send_request(port)
+        assert provider.served.get(timeout=WAIT_S) == ServedAnswer(problem="garbage", told="finished")
     assert (response.status, response.headers["content-type"]) == (200, "text/html")
     assert response.body.startswith(b"<!DOCTYPE html>")
 
@@ -236,8 +237,8 @@ def test_a_slow_answer_is_whole_and_each_of_its_pieces_late(form: str) -> None:
     pieces = pieces_of(form)
     provider = Provider("call 1: slow 5ms", form, pieces)
     began_at = time.monotonic()
-    with serving(provider.handle) as port:
-        assert asked(port).body == b"".join(pieces)
+    with run_server(provider.handle) as port:
+        assert send_request(port).body == b"".join(pieces)
     assert time.monotonic() - began_at >= 0.005 * len(pieces)
 
 
@@ -245,7 +246,7 @@ def test_a_slow_answer_is_whole_and_each_of_its_pieces_late(form: str) -> None:
 def test_what_the_upstream_cuts_is_cut(rule: str) -> None:
     fault = parse_fault(f"call 1: {rule}")
 
-    async def breaks_off(request: HttpRequest, reply: HttpReply) -> None:
+    async def breaks_off(request: RequestHead, body: bytes, reply: HttpReply) -> None:
         faulty = FaultyReply(reply, fault, stream=True)
         await faulty.start(200, {"content-type": "text/event-stream"})
         await faulty.write(b"data: 1\n\n")
@@ -253,11 +254,11 @@ def test_what_the_upstream_cuts_is_cut(rule: str) -> None:
         with pytest.raises(ClientHungUp):
             await faulty.write(b"data: 2\n\n")
 
-    with serving(breaks_off) as port, pytest.raises((http.client.IncompleteRead, http.client.RemoteDisconnected)):
-        asked(port)
+    with run_server(breaks_off) as port, pytest.raises((http.client.IncompleteRead, http.client.RemoteDisconnected)):
+        send_request(port)
 
 
-class Gone:
+class HangingUpReply:
     """A client that hangs up on the first piece of a body."""
 
     def __init__(self) -> None:
@@ -282,7 +283,7 @@ class Gone:
 
 @pytest.mark.parametrize("rule", ["slow 1ms", "stall 1ms before-headers"])
 def test_nothing_more_is_tried_on_a_client_that_has_hung_up(rule: str) -> None:
-    client = Gone()
+    client = HangingUpReply()
     faulty = FaultyReply(client, parse_fault(f"call 1: {rule}"), stream=True, on_problem=lambda problem: None)
 
     async def answer() -> None:
@@ -298,7 +299,7 @@ def test_nothing_more_is_tried_on_a_client_that_has_hung_up(rule: str) -> None:
 
 
 def test_after_a_stall_that_was_cancelled_nothing_reaches_the_client() -> None:
-    client = Gone()
+    client = HangingUpReply()
     faulty = FaultyReply(client, parse_fault("call 1: stall before-headers"), stream=True)
 
     async def answer() -> None:
@@ -313,14 +314,14 @@ def test_after_a_stall_that_was_cancelled_nothing_reaches_the_client() -> None:
 
 def test_an_answer_without_a_body_is_cut_before_its_end() -> None:
     provider = Provider("call 1: cut", "chat body", ())
-    with serving(provider.handle) as port, pytest.raises(http.client.IncompleteRead):
-        asked(port)
+    with run_server(provider.handle) as port, pytest.raises(http.client.IncompleteRead):
+        send_request(port)
 
 
 def test_an_answer_without_a_body_may_stall() -> None:
     provider = Provider("call 1: stall 1ms", "chat body", ())
-    with serving(provider.handle) as port:
-        assert asked(port).body == b""
+    with run_server(provider.handle) as port:
+        assert send_request(port).body == b""
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -339,14 +340,14 @@ def test_a_status_comes_in_the_words_of_the_provider(
 ) -> None:
     fault = parse_fault(f"every 1: {rule}")
 
-    async def fails(request: HttpRequest, reply: HttpReply) -> None:
-        await fail(fault, BY_NAME[wire], reply)
+    async def fails(request: RequestHead, body: bytes, reply: HttpReply) -> None:
+        await send_failure(fault, BY_NAME[wire], reply)
 
-    with serving(fails) as port:
-        response = asked(port)
+    with run_server(fails) as port:
+        response = send_request(port)
     assert response.status == status
     assert {name: value for name, value in response.headers.items() if name.startswith("retry")} == headers
-    usual = msgspec.json.decode(BY_NAME[wire].error(status, "any"))
+    usual = msgspec.json.decode(BY_NAME[wire].encode_error(status, "any"))
     assert error_kind(wire, response.json) == error_kind(wire, usual)
     assert response.json["error"]["message"]
 

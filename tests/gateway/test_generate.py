@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from inspan.gateway.upstream import Purpose, Tool
 from inspan.gateway.wires.arrays import ArrayReader
-from inspan.gateway.wires.generate import GenerateWire
+from inspan.gateway.wires.generate_content import GenerateWire
 from inspan.gateway.wires.wire import Json
 from inspan.protocol.usage import Usage
 
-from .stage import Stage, ask_body
+from .scripted_gateway import ScriptedGateway, ask_body
 
 WIRE = GenerateWire()
 ARRAY_PATH = "/v1beta/models/some-model:streamGenerateContent"
@@ -61,20 +61,20 @@ ODD_BODIES = st.recursive(
     ("method", "path", "purpose"),
     [
         ("POST", "/v1beta/models/gemini-2.5-pro:generateContent", "call"),
-        ("POST", "/any/prefix/v1/models/m:streamGenerateContent", "call"),
+        ("POST", "/v1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent", "call"),
         ("POST", "/v1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent", "call"),
         ("POST", "/v1internal:streamGenerateContent", "call"),
         ("POST", "/v1beta/models/m:countTokens", "count tokens"),
         ("POST", "/v1beta/models/m:embedContent", None),
         ("POST", "/v1beta/models/m", None),
         ("GET", "/v1beta/models/m:generateContent", None),
-        ("GET", "/prefix/v1beta/models", "list models"),
+        ("GET", "/v1beta/models/m-1.5", "list models"),
         ("GET", "/v1beta/models/gemini-2.5-pro", "list models"),
         ("GET", "/v1/models", None),
     ],
 )
 def test_a_request_is_known_by_its_path(method: str, path: str, purpose: Purpose | None) -> None:
-    assert WIRE.purpose(method, path) == purpose
+    assert WIRE.find_purpose(method, path) == purpose
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_request_is_known_by_its_path(method: str, path: str, purpose: Purpose
     ],
 )
 def test_the_path_names_the_model_and_whether_it_streams(path: str, body: Json, model: str, stream: bool) -> None:
-    ask = WIRE.ask(body, path)
+    ask = WIRE.parse_request(body, path)
     assert (ask.model, ask.stream) == (model, stream)
 
 
@@ -105,7 +105,7 @@ def test_the_path_names_the_model_and_whether_it_streams(path: str, body: Json, 
     ids=["capitals", "json-schema", "underscores"],
 )
 def test_tools_are_found_in_any_spelling(declared: Json) -> None:
-    ask = WIRE.ask({"tools": [{"googleSearch": {}}, declared]}, ARRAY_PATH)
+    ask = WIRE.parse_request({"tools": [{"googleSearch": {}}, declared]}, ARRAY_PATH)
     assert ask.tools == (Tool(name="look", fields={"at": "string"}),)
 
 
@@ -120,11 +120,13 @@ def test_tools_are_found_in_any_spelling(declared: Json) -> None:
     ],
 )
 def test_the_most_that_an_answer_may_have_is_found(body: Json, most: int | None) -> None:
-    assert WIRE.ask(body, ARRAY_PATH).max_output == most
+    assert WIRE.parse_request(body, ARRAY_PATH).max_output == most
 
 
 def test_the_conversation_is_counted() -> None:
-    assert WIRE.ask({"contents": [{"role": "user"}, {"role": "model"}, {"role": "user"}]}, ARRAY_PATH).turns == 3
+    assert (
+        WIRE.parse_request({"contents": [{"role": "user"}, {"role": "model"}, {"role": "user"}]}, ARRAY_PATH).turns == 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,8 +143,8 @@ def test_the_conversation_is_counted() -> None:
     ],
 )
 def test_tokens_are_counted_each_once(usage: Json, counts: dict[str, int]) -> None:
-    assert WIRE.read({"usageMetadata": usage}).counts == counts
-    assert WIRE.read({"response": {"usageMetadata": usage}}).counts == counts
+    assert WIRE.read_event({"usageMetadata": usage}).counts == counts
+    assert WIRE.read_event({"response": {"usageMetadata": usage}}).counts == counts
 
 
 @pytest.mark.parametrize(
@@ -155,23 +157,23 @@ def test_tokens_are_counted_each_once(usage: Json, counts: dict[str, int]) -> No
     ],
 )
 def test_the_end_of_an_answer_is_known(event: Json, final: bool, message: str) -> None:
-    reading = WIRE.read(event)
+    reading = WIRE.read_event(event)
     assert (reading.final, reading.message) == (final, message)
 
 
 def test_searches_are_counted_beside_the_tokens() -> None:
     grounded = {"groundingMetadata": {"webSearchQueries": ["a", "b"]}}
-    assert WIRE.read({"candidates": [grounded]}).extras == {"searches": 2}
+    assert WIRE.read_event({"candidates": [grounded]}).extras == {"searches": 2}
 
 
 @given(ODD_BODIES)
 def test_nothing_that_comes_breaks_it(body: Json) -> None:
-    WIRE.read(body)
-    WIRE.ask(body, ARRAY_PATH)
+    WIRE.read_event(body)
+    WIRE.parse_request(body, ARRAY_PATH)
 
 
 def test_without_events_a_stream_is_one_array() -> None:
-    with Stage('[[call]]\nsay = ["one ", "two"]\n') as stage:
+    with ScriptedGateway('[[call]]\nsay = ["one ", "two"]\n') as stage:
         response = stage.send("POST", ARRAY_PATH, body=ask_body("generate", "hi", stream=True))
     assert response.headers["content-type"] == "application/json"
     said = [item["candidates"][0]["content"]["parts"][0]["text"] for item in json.loads(response.body)]
@@ -180,7 +182,9 @@ def test_without_events_a_stream_is_one_array() -> None:
 
 def test_an_array_is_metered_as_it_comes() -> None:
     late = '[{"error": {"code": 429, "message": "later"}}]'
-    with Stage(f'[[call]]\nsay = ["one ", "two"]\n[[call]]\nfail = {{status = 429, body = \'{late}\'}}\n') as stage:
+    with ScriptedGateway(
+        f'[[call]]\nsay = ["one ", "two"]\n[[call]]\nfail = {{status = 429, body = \'{late}\'}}\n'
+    ) as stage:
         for _ in range(2):
             stage.send("POST", ARRAY_PATH, body=ask_body("generate", "hi", stream=True))
         whole, failed = stage.next_call(), stage.next_call()
@@ -189,7 +193,7 @@ def test_an_array_is_metered_as_it_comes() -> None:
 
 
 def test_a_tool_use_has_an_id_and_a_signature() -> None:
-    with Stage("[[call]]\nuse = {tool = 'look', input = {at = 'me'}}\n") as stage:
+    with ScriptedGateway("[[call]]\nuse = {tool = 'look', input = {at = 'me'}}\n") as stage:
         (event,) = stage.ask("generate").events
     (candidate,) = event["candidates"]
     (part,) = candidate["content"]["parts"]

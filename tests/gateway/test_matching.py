@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inspan.gateway.cassettes import rules
-from inspan.gateway.cassettes.cassette import Asked, Part
-from inspan.gateway.cassettes.matching import LONGEST_TEXT, Matching, difference, key_of
-from inspan.gateway.cassettes.newest import newest_of
-from inspan.gateway.cassettes.places import Places
-from inspan.gateway.cassettes.rules import RULES, Rule, normalised
+from inspan.gateway.cassettes.cassette import Part, RecordedRequest
+from inspan.gateway.cassettes.comparison import MAX_TEXT_LENGTH, RequestNormalizer, describe_difference, match_key
+from inspan.gateway.cassettes.last_turn import parse_last_turn
+from inspan.gateway.cassettes.path_placeholders import PathPlaceholders
+from inspan.gateway.cassettes.rules import RULES, Rule, normalize_text
 from inspan.gateway.upstream import Ask, Request
 from inspan.redaction import SecretSet
 
@@ -25,8 +25,8 @@ THERE = {"cwd": "/mnt/elsewhere", "home": "/root"}
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_a_rule_does_what_its_example_says(rule: Rule) -> None:
-    assert normalised(rule.example, is_result=True) == rule.shown
-    assert normalised(rule.example, is_result=False) == (rule.example if rule.results_only else rule.shown)
+    assert normalize_text(rule.example, is_result=True) == rule.example_result
+    assert normalize_text(rule.example, is_result=False) == (rule.example if rule.results_only else rule.example_result)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_rule_does_what_its_example_says(rule: Rule) -> None:
     ],
 )
 def test_what_changes_from_run_to_run_is_replaced(text: str, shown: str) -> None:
-    assert normalised(text, is_result=True) == shown
+    assert normalize_text(text, is_result=True) == shown
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,13 @@ def test_what_changes_from_run_to_run_is_replaced(text: str, shown: str) -> None
     ],
 )
 def test_what_stays_the_same_is_left_alone(text: str) -> None:
-    assert normalised(text, is_result=True) == text
+    assert normalize_text(text, is_result=True) == text
 
 
 @pytest.mark.parametrize("text", ["wait 5 seconds", "at 14:25:18", "kill process 4711 now"])
 def test_a_prompt_is_compared_more_strictly_than_a_result(text: str) -> None:
-    assert normalised(text, is_result=False) == text
-    assert normalised(text, is_result=True) != text
+    assert normalize_text(text, is_result=False) == text
+    assert normalize_text(text, is_result=True) != text
 
 
 _WORDS = st.sampled_from(
@@ -103,20 +103,20 @@ _WORDS = st.sampled_from(
 
 @given(st.lists(_WORDS, max_size=8), st.booleans())
 def test_what_was_replaced_stays_as_it_is(words: list[str], is_result: bool) -> None:
-    once = normalised("".join(words), is_result=is_result)
-    assert normalised(once, is_result=is_result) == once
+    once = normalize_text("".join(words), is_result=is_result)
+    assert normalize_text(once, is_result=is_result) == once
 
 
 @given(st.text(max_size=200), st.booleans())
 def test_any_text_can_be_replaced_twice(text: str, is_result: bool) -> None:
-    once = normalised(text, is_result=is_result)
-    assert normalised(once, is_result=is_result) == once
+    once = normalize_text(text, is_result=is_result)
+    assert normalize_text(once, is_result=is_result) == once
 
 
 def test_the_reference_lists_every_rule() -> None:
     page = (DOCS / "reference" / "cassettes.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| (.+) \| (.+) \| (.+) \| (.+) \|$", page, re.MULTILINE)
-    assert [row for row in listed if row in rules.rows()] == rules.rows()
+    assert [row for row in listed if row in rules.table_rows()] == rules.table_rows()
 
 
 MESSAGES: dict[str, Any] = {
@@ -171,13 +171,13 @@ GEMINI: dict[str, Any] = {
 }
 
 
-def said(words: str) -> Any:
+def user_message(words: str) -> Any:
     return {"role": "user", "content": [{"type": "text", "text": words}]}
 
 
 @pytest.mark.parametrize("body", [MESSAGES, RESPONSES, CHAT], ids=["messages", "responses", "chat"])
 def test_results_are_compared_in_the_order_of_their_calls(body: Any) -> None:
-    asked = asks(body)
+    asked = normalize_body(body)
     assert asked.asks == (
         Part(kind="result", text="one"),
         Part(kind="result", text="two"),
@@ -188,40 +188,40 @@ def test_results_are_compared_in_the_order_of_their_calls(body: Any) -> None:
 
 @pytest.mark.parametrize("body", [GEMINI, {"request": GEMINI}], ids=["generate", "gemini-with-a-login"])
 def test_results_that_are_objects_are_compared_as_json(body: Any) -> None:
-    assert [part.text for part in asks(body).asks] == ['{"output":"one"}', '{"output":"two"}', "and this"]
+    assert [part.text for part in normalize_body(body).asks] == ['{"output":"one"}', '{"output":"two"}', "and this"]
 
 
 @pytest.mark.parametrize(
     "body",
     [
         {"input": "do it"},
-        {"input": [said("<environment_context>x</environment_context>"), said("do it")]},
-        {"messages": [said("<system-reminder>x</system-reminder>"), said("do it")]},
-        {"messages": [said("do it"), said("<system-reminder>x</system-reminder>")]},
-        {"messages": [said("preamble"), {"role": "user", "content": "do it"}]},
-        {"messages": [{"role": "assistant", "content": "x"}, said("do it")]},
+        {"input": [user_message("<environment_context>x</environment_context>"), user_message("do it")]},
+        {"messages": [user_message("<system-reminder>x</system-reminder>"), user_message("do it")]},
+        {"messages": [user_message("do it"), user_message("<system-reminder>x</system-reminder>")]},
+        {"messages": [user_message("preamble"), {"role": "user", "content": "do it"}]},
+        {"messages": [{"role": "assistant", "content": "x"}, user_message("do it")]},
         {"contents": {"role": "user", "parts": [{"text": "do it"}]}},
     ],
 )
 def test_without_results_the_last_message_that_says_something_is_compared(body: Any) -> None:
-    assert asks(body).asks == (Part(kind="text", text="do it"),)
+    assert normalize_body(body).asks == (Part(kind="text", text="do it"),)
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"null", b'{"messages": 5}', b'{"messages": [1, null]}', b'{"input": "\xff"}']
 )
 def test_a_body_that_is_no_conversation_is_no_reason_to_break(body: bytes) -> None:
-    assert newest_of(body).results == ()
+    assert parse_last_turn(body).results == ()
 
 
 def test_prompts_that_differ_in_a_number_are_different() -> None:
-    assert asks({"input": "wait 5 seconds"}).asks != asks({"input": "wait 6 seconds"}).asks
+    assert normalize_body({"input": "wait 5 seconds"}).asks != normalize_body({"input": "wait 6 seconds"}).asks
 
 
 def test_all_messages_beside_results_are_compared() -> None:
     result = {"role": "tool", "tool_call_id": "t1", "content": "one"}
-    body = {"messages": [{"role": "assistant", "content": "x"}, result, said("first"), said("second")]}
-    assert [part.text for part in asks(body).asks] == ["one", "first", "second"]
+    body = {"messages": [{"role": "assistant", "content": "x"}, result, user_message("first"), user_message("second")]}
+    assert [part.text for part in normalize_body(body).asks] == ["one", "first", "second"]
 
 
 def test_an_image_is_known_by_its_fingerprint() -> None:
@@ -229,7 +229,7 @@ def test_an_image_is_known_by_its_fingerprint() -> None:
         source = {"type": "base64", "media_type": "image/png", "data": data}
         return {"messages": [{"role": "user", "content": [{"type": "image", "source": source, "cache_control": {}}]}]}
 
-    one, again, other = (asks(image(data * 1000)).asks for data in ("a", "a", "b"))
+    one, again, other = (normalize_body(image(data * 1000)).asks for data in ("a", "a", "b"))
     assert one == again
     assert one != other
     assert len(one[0].text) < 100
@@ -239,29 +239,33 @@ def test_a_long_text_is_kept_short_and_still_compared_as_a_whole() -> None:
     def long(middle: str) -> Any:
         return {"input": "start " + "x " * 50_000 + middle + "y " * 50_000 + " end"}
 
-    one, again, other = (asks(long(middle)).asks for middle in ("same", "same", "other"))
+    one, again, other = (normalize_body(long(middle)).asks for middle in ("same", "same", "other"))
     assert one == again
     assert one != other
-    assert len(one[0].text) <= LONGEST_TEXT
-    matching = Matching(redact=str, places=Places({}))
-    assert matching.refreshed(Asked(call=1, wire="chat", purpose="call", asks=one)) == one
+    assert len(one[0].text) <= MAX_TEXT_LENGTH
+    matching = RequestNormalizer(redact=str, placeholders=PathPlaceholders({}))
+    assert matching.normalize_recorded(RecordedRequest(call=1, wire="chat", purpose="call", asks=one)) == one
 
 
 def test_folders_and_secrets_of_two_runs_are_alike() -> None:
-    here = asks({"input": "look at /srv/here/work/a.py with s3cret-one-1"}, places=HERE, secret="s3cret-one-1")
-    there = asks({"input": "look at /mnt/elsewhere/a.py with s3cret-two-2"}, places=THERE, secret="s3cret-two-2")
+    here = normalize_body(
+        {"input": "look at /srv/here/work/a.py with s3cret-one-1"}, places=HERE, secret="s3cret-one-1"
+    )
+    there = normalize_body(
+        {"input": "look at /mnt/elsewhere/a.py with s3cret-two-2"}, places=THERE, secret="s3cret-two-2"
+    )
     assert here.asks == there.asks == (Part(kind="text", text="look at {{cwd}}/a.py with [REDACTED:KEY]"),)
 
 
 def test_two_names_for_one_folder_are_alike_where_they_are_the_same() -> None:
-    recorded = asks({"input": "/tmp/x and /home/someone"}, places={"home": "/home/someone", "tmp": "/tmp/x"})
+    recorded = normalize_body({"input": "/tmp/x and /home/someone"}, places={"home": "/home/someone", "tmp": "/tmp/x"})
     same = {"home": "/here", "tmp": "/here"}
-    matching = Matching(redact=str, places=Places(same))
-    assert matching.refreshed(recorded) == asks({"input": "/here and /here"}, places=same).asks
+    matching = RequestNormalizer(redact=str, placeholders=PathPlaceholders(same))
+    assert matching.normalize_recorded(recorded) == normalize_body({"input": "/here and /here"}, places=same).asks
 
 
 def key(model: str = "m", *parts: Part) -> Any:
-    return key_of(Asked(call=1, wire="chat", purpose="call", model=model), parts)
+    return match_key(RecordedRequest(call=1, wire="chat", purpose="call", model=model), parts)
 
 
 def text(words: str) -> Part:
@@ -290,17 +294,19 @@ def text(words: str) -> Part:
     ],
 )
 def test_the_first_difference_is_named(recorded: Any, came: Any, sentence: str) -> None:
-    assert difference(recorded, came) == sentence
+    assert describe_difference(recorded, came) == sentence
 
 
-def asks(body: Any, *, places: dict[str, str] | None = None, secret: str = "") -> Asked:
+def normalize_body(body: Any, *, places: dict[str, str] | None = None, secret: str = "") -> RecordedRequest:
     plain = json.dumps(body).encode()
     ask = Ask(model="m", stream=True, tools=(), newest_text="")
     request = Request(
         method="POST", path="/", headers={}, body=plain, plain=plain, wire="chat", purpose="call", ask=ask
     )
     redact = SecretSet({"KEY": secret}).redact_text
-    return Matching(redact=redact, places=Places(places or {})).asked(request, number=1)[0]
+    return RequestNormalizer(redact=redact, placeholders=PathPlaceholders(places or {})).normalize_request(
+        request, number=1
+    )[0]
 
 
 @pytest.mark.timeout(60)
@@ -324,5 +330,5 @@ def asks(body: Any, *, places: dict[str, str] | None = None, secret: str = "") -
 def test_no_text_takes_long(piece: str) -> None:
     """A pattern that goes back and forth would need minutes for this."""
     text = piece * (300_000 // len(piece)) + "</system-reminder>"
-    normalised(text, is_result=True)
-    Places(HERE).hide(text)
+    normalize_text(text, is_result=True)
+    PathPlaceholders(HERE).to_placeholders(text)

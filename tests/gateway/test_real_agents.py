@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from .conftest import ARGUMENTS, Launch
-from .stage import WAIT_S, Stage
+from .scripted_gateway import WAIT_S, ScriptedGateway
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -32,10 +32,10 @@ CLAUDE, CODEX = "claude", "codex with classic tools"
 def test_an_agent_does_every_kind_of_step(style: str, launch: Launch, work: Path) -> None:
     (work / "edited.txt").write_text("the\nquick fox\njumps\n")
     (work / "replaced.txt").write_text("old\n")
-    with Stage(STEPS, cwd=str(work)) as stage:
+    with ScriptedGateway(STEPS, cwd=str(work)) as stage:
         process = launch(style, stage.port)
         output, _ = process.communicate(timeout=WAIT_S)
-    assert stage.script.complaint == ""
+    assert stage.script.mismatch == ""
     assert {file.name: file.read_text() for file in work.glob("*.txt")} == {
         "ran.txt": "ran\n",
         "written.txt": "one\ntwo\n",
@@ -50,17 +50,17 @@ def test_an_agent_does_every_kind_of_step(style: str, launch: Launch, work: Path
 @pytest.mark.parametrize("status", [401, 429, 529])
 @pytest.mark.parametrize("style", [CLAUDE, CODEX])
 def test_an_agent_gives_up_when_the_model_fails(style: str, status: int, launch: Launch) -> None:
-    with Stage(f"[[call]]\nfail = {{status = {status}}}\n") as stage:
+    with ScriptedGateway(f"[[call]]\nfail = {{status = {status}}}\n") as stage:
         process = launch(style, stage.port)
         output, _ = process.communicate(timeout=WAIT_S)
     assert process.returncode == 1
     assert str(status) in output
     assert [(call.status, call.problem) for call in stage.calls_so_far()] == [(status, "")]
-    assert stage.script.complaint == ""
+    assert stage.script.mismatch == ""
 
 
 def test_an_agent_that_falls_back_after_a_cut_stream_uses_the_next_call(launch: Launch) -> None:
-    with Stage('[[call]]\nsay = "so far"\ncut = true\n[[call]]\nsay = "Second try."\n') as stage:
+    with ScriptedGateway('[[call]]\nsay = "so far"\ncut = true\n[[call]]\nsay = "Second try."\n') as stage:
         process = launch(CLAUDE, stage.port)
         output, _ = process.communicate(timeout=WAIT_S)
     assert process.returncode == 0
@@ -69,7 +69,7 @@ def test_an_agent_that_falls_back_after_a_cut_stream_uses_the_next_call(launch: 
 
 
 def test_an_agent_without_a_fallback_fails_on_a_cut_stream(launch: Launch) -> None:
-    with Stage('[[call]]\nsay = "so far"\ncut = true\n') as stage:
+    with ScriptedGateway('[[call]]\nsay = "so far"\ncut = true\n') as stage:
         process = launch(CODEX, stage.port)
         output, _ = process.communicate(timeout=WAIT_S)
     assert process.returncode == 1
@@ -79,7 +79,7 @@ def test_an_agent_without_a_fallback_fails_on_a_cut_stream(launch: Launch) -> No
 
 @pytest.mark.parametrize("style", [CLAUDE, CODEX])
 def test_a_stalled_agent_is_noticed_and_can_be_ended(style: str, launch: Launch) -> None:
-    with Stage('[[call]]\nsay = "so far"\nstall = "mid-stream"\n', stall_timeout_s=0.2) as stage:
+    with ScriptedGateway('[[call]]\nsay = "so far"\nstall = "mid-stream"\n', stall_timeout_s=0.2) as stage:
         process = launch(style, stage.port)
         assert stage.next_stall().problem == "stalled"
         assert process.poll() is None

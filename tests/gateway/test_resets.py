@@ -2,9 +2,21 @@
 
 import pytest
 
-from inspan.gateway.resets import reset_in_error, reset_in_headers
+from inspan.framing.retry_after import find_reset_in_headers
+from inspan.gateway.resets import (
+    find_reset_in_error,
+    is_account_limit_in_error,
+    is_account_limit_in_headers,
+)
 
 NOW = 1_800_000_000.0
+
+
+def _claim(window: str) -> dict[str, str]:
+    return {
+        "anthropic-ratelimit-unified-status": "rejected",
+        "anthropic-ratelimit-unified-representative-claim": window,
+    }
 
 
 @pytest.mark.parametrize(
@@ -28,7 +40,7 @@ NOW = 1_800_000_000.0
     ],
 )
 def test_headers_name_the_moment(headers: dict[str, str], moment: float | None) -> None:
-    assert reset_in_headers(headers, now=NOW) == moment
+    assert find_reset_in_headers(headers, now=NOW) == moment
 
 
 def _windows(**left: int) -> dict[str, str]:
@@ -60,7 +72,7 @@ def _windows(**left: int) -> dict[str, str]:
     ],
 )
 def test_the_window_that_is_empty_counts(headers: dict[str, str], moment: float) -> None:
-    assert reset_in_headers(headers, now=NOW) == moment
+    assert find_reset_in_headers(headers, now=NOW) == moment
 
 
 @pytest.mark.parametrize(
@@ -72,7 +84,7 @@ def test_a_plan_that_still_allows_calls_is_not_what_refused_one(status: str, mom
         "anthropic-ratelimit-unified-reset": "1800000900",
         "retry-after": "5",
     }
-    assert reset_in_headers(headers, now=NOW) == moment
+    assert find_reset_in_headers(headers, now=NOW) == moment
 
 
 _RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}
@@ -95,4 +107,38 @@ _RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay"
     ],
 )
 def test_an_error_body_names_the_moment(error: dict[str, object], moment: float | None) -> None:
-    assert reset_in_error(error, now=NOW) == moment
+    assert find_reset_in_error(error, now=NOW) == moment
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_accounts"),
+    [
+        ({"retry-after": "3600"}, False),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1h"}, False),
+        ({"anthropic-ratelimit-requests-remaining": "0"}, False),
+        ({"anthropic-ratelimit-unified-status": "allowed"}, False),
+        ({"anthropic-ratelimit-unified-status": "rejected"}, True),
+        (_claim("five_hour"), True),
+        (_claim("seven_day"), True),
+        (_claim("seven_day_opus"), False),
+    ],
+)
+def test_the_window_of_a_plan_is_the_accounts_unless_it_is_named_after_a_model(
+    headers: dict[str, str], is_accounts: bool
+) -> None:
+    assert is_account_limit_in_headers(headers) is is_accounts
+
+
+@pytest.mark.parametrize(
+    ("error", "is_accounts"),
+    [
+        ({}, False),
+        ({"type": "rate_limit_error", "message": "too many"}, False),
+        ({"type": "tokens", "code": "rate_limit_exceeded"}, False),
+        ({"type": "usage_limit_reached", "resets_in_seconds": 60}, True),
+        ({"type": "insufficient_quota", "code": "insufficient_quota"}, True),
+        ({"code": 429, "status": "RESOURCE_EXHAUSTED"}, False),
+    ],
+)
+def test_a_plan_or_a_balance_that_is_used_up_is_the_accounts(error: dict[str, object], is_accounts: bool) -> None:
+    assert is_account_limit_in_error(error) is is_accounts

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .stage import WIRES, Stage
+from .scripted_gateway import WIRES, ScriptedGateway
 
 # What makes the agents of a wire stop at once, as measured on eight of them.
 STOPS = {
@@ -18,7 +18,7 @@ ALWAYS = '[[call]]\nsay = "a"\nrepeat = "always"\n'
 @pytest.mark.parametrize("wire", WIRES)
 def test_calls_past_the_limit_are_refused_for_good_and_told_of_once(wire: str) -> None:
     status, kind = STOPS[wire]
-    with Stage(ALWAYS, most_calls=2) as stage:
+    with ScriptedGateway(ALWAYS, most_calls=2) as stage:
         answers = [stage.ask(wire) for _ in range(4)]
         calls = [stage.next_call() for _ in range(4)]
     assert [answer.status for answer in answers] == [200, 200, status, status]
@@ -35,7 +35,7 @@ def test_calls_past_the_limit_are_refused_for_good_and_told_of_once(wire: str) -
 
 
 def test_counting_tokens_and_listing_models_are_no_turns() -> None:
-    with Stage(ALWAYS, most_calls=1) as stage:
+    with ScriptedGateway(ALWAYS, most_calls=1) as stage:
         for method, path in (("POST", "/v1/messages/count_tokens"), ("GET", "/v1/models"), ("HEAD", "/")):
             assert stage.send(method, path, body={} if method == "POST" else b"").status == 200
         assert stage.ask("messages").status == 200

@@ -15,7 +15,7 @@ HEAD = f"POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: t\r\ncontent-length
 STREAM = {"content-type": "text/event-stream"}
 
 
-class Acting:
+class CallbackUpstream:
     """An upstream that does what a test says."""
 
     def __init__(self, act: Callable[[Request, Reply], Awaitable[None]]) -> None:
@@ -63,13 +63,13 @@ async def reports_an_error_midway(request: Request, reply: Reply) -> None:
         (breaks_midway, 200, "gateway broke: KeyError('oops')", ""),
         (forgets_to_finish, 200, "cut", ""),
         (ends_early, 200, "cut", ""),
-        (reports_an_error_midway, 200, "", "Overloaded"),
+        (reports_an_error_midway, 200, "error in the answer", "Overloaded"),
     ],
 )
 def test_an_upstream_that_goes_wrong_is_reported(
     act: Callable[[Request, Reply], Awaitable[None]], status: int, problem: str, message: str
 ) -> None:
-    (call,) = asyncio.run(asyncio.wait_for(_calls(Acting(act)), timeout=20))
+    (call,) = asyncio.run(asyncio.wait_for(_calls(CallbackUpstream(act)), timeout=20))
     assert (call.status, call.problem) == (status, problem)
     assert message in call.message
 
@@ -83,7 +83,7 @@ def test_a_slow_reader_holds_the_upstream_back() -> None:
             await reply.write(b"x" * 100_000)
             written.append(number)
 
-    (call,) = asyncio.run(asyncio.wait_for(_calls(Acting(pours), reads=False), timeout=20))
+    (call,) = asyncio.run(asyncio.wait_for(_calls(CallbackUpstream(pours), reads=False), timeout=20))
     assert call.problem == "client hung up"
     assert len(written) < 1000
 
@@ -96,7 +96,7 @@ def test_what_was_spent_counts_even_if_the_client_leaves_while_it_is_sent() -> N
         await reply.start(200, STREAM)
         await reply.write(b": padding\n" * 2_000_000 + final)
 
-    (call,) = asyncio.run(asyncio.wait_for(_calls(Acting(sends_too_much_at_once), reads=False), timeout=20))
+    (call,) = asyncio.run(asyncio.wait_for(_calls(CallbackUpstream(sends_too_much_at_once), reads=False), timeout=20))
     assert (call.usage, call.problem) == (Usage(output=9), "")
 
 
@@ -106,12 +106,14 @@ def test_an_upstream_that_falls_silent_is_noticed_by_the_clock() -> None:
         await asyncio.sleep(3600)
 
     stalls: list[ModelCall] = []
-    (call,) = asyncio.run(asyncio.wait_for(_calls(Acting(falls_silent), stalls=stalls), timeout=20))
+    (call,) = asyncio.run(asyncio.wait_for(_calls(CallbackUpstream(falls_silent), stalls=stalls), timeout=20))
     assert [stall.problem for stall in stalls] == ["stalled"]
     assert call.problem == "stalled"
 
 
-async def _calls(upstream: Acting, *, reads: bool = True, stalls: list[ModelCall] | None = None) -> list[ModelCall]:
+async def _calls(
+    upstream: CallbackUpstream, *, reads: bool = True, stalls: list[ModelCall] | None = None
+) -> list[ModelCall]:
     """What one request leads to; the client leaves at a stall, or, unless it reads, at once."""
     calls: asyncio.Queue[ModelCall] = asyncio.Queue()
     listener = socket.create_server(("127.0.0.1", 0))

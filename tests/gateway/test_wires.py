@@ -6,7 +6,7 @@ import pytest
 
 from inspan.protocol.usage import Usage
 
-from .stage import PATHS, WIRES, Stage, ask_body, said_in_body, said_in_events, tool_in_body
+from .scripted_gateway import PATHS, WIRES, ScriptedGateway, ask_body, text_in_body, texts_in_events, tool_in_body
 
 THINK_AND_SAY = '[[call]]\nthink = "hm"\nsay = ["one ", "two"]\n'
 USAGE = "usage = {input = 11, output = 5, cache_read = 3, cache_write = 2, reasoning = 1}\n"
@@ -18,23 +18,23 @@ SHELL = {"name": "Bash", "fields": ("command", "description")}
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_each_part_of_what_is_said_is_streamed_as_its_own_delta(wire: str) -> None:
-    with Stage(THINK_AND_SAY) as stage:
+    with ScriptedGateway(THINK_AND_SAY) as stage:
         response = stage.ask(wire)
     assert response.headers["content-type"] == "text/event-stream"
-    assert said_in_events(wire, response.events) == ["one ", "two"]
+    assert texts_in_events(wire, response.events) == ["one ", "two"]
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_an_unstreamed_answer_holds_the_whole_text(wire: str) -> None:
-    with Stage(THINK_AND_SAY) as stage:
+    with ScriptedGateway(THINK_AND_SAY) as stage:
         response = stage.ask(wire, stream=False)
-    assert said_in_body(wire, response.json) == "one two"
+    assert text_in_body(wire, response.json) == "one two"
 
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("wire", WIRES)
 def test_the_usage_that_is_written_is_the_usage_that_is_metered(wire: str, stream: bool) -> None:
-    with Stage(THINK_AND_SAY + USAGE) as stage:
+    with ScriptedGateway(THINK_AND_SAY + USAGE) as stage:
         stage.ask(wire, stream=stream)
         call = stage.next_call()
     assert call.usage == METERED[wire]
@@ -43,13 +43,13 @@ def test_the_usage_that_is_written_is_the_usage_that_is_metered(wire: str, strea
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_shell_step_uses_the_tool_that_the_request_offers(wire: str) -> None:
-    with Stage('[[call]]\nrun = "ls"\n') as stage:
+    with ScriptedGateway('[[call]]\nrun = "ls"\n') as stage:
         response = stage.ask(wire, stream=False, tools=(SHELL,))
     assert tool_in_body(wire, response.json) == ("Bash", {"command": "ls", "description": "Run a command"})
 
 
 def test_a_streamed_message_announces_thinking_words_and_tool_in_order() -> None:
-    with Stage('[[call]]\nthink = "hm"\nsay = "so"\nrun = "ls"\n') as stage:
+    with ScriptedGateway('[[call]]\nthink = "hm"\nsay = "so"\nrun = "ls"\n') as stage:
         events = stage.ask("messages", tools=(SHELL,)).events
     starts = [event["content_block"]["type"] for event in events if event["type"] == "content_block_start"]
     assert starts == ["thinking", "text", "tool_use"]
@@ -58,7 +58,7 @@ def test_a_streamed_message_announces_thinking_words_and_tool_in_order() -> None
 
 
 def test_a_streamed_response_repeats_its_items_when_it_is_complete() -> None:
-    with Stage('[[call]]\nthink = "hm"\nsay = "so"\nrun = "ls"\n') as stage:
+    with ScriptedGateway('[[call]]\nthink = "hm"\nsay = "so"\nrun = "ls"\n') as stage:
         events = stage.ask("responses", tools=(SHELL,)).events
     done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
     assert events[-1]["response"]["output"] == done
@@ -67,7 +67,7 @@ def test_a_streamed_response_repeats_its_items_when_it_is_complete() -> None:
 
 
 def test_a_streamed_completion_ends_with_its_marker() -> None:
-    with Stage('[[call]]\nsay = "so"\nrun = "ls"\n') as stage:
+    with ScriptedGateway('[[call]]\nsay = "so"\nrun = "ls"\n') as stage:
         response = stage.ask("chat", tools=(SHELL,))
     assert response.body.endswith(b"data: [DONE]\n\n")
     reasons = [choice["finish_reason"] for event in response.events for choice in event["choices"]]
@@ -78,7 +78,7 @@ def test_a_custom_tool_inside_a_namespace_of_the_input_is_found() -> None:
     declared = {"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]}
     body = ask_body("responses", "hi", stream=False)
     body["input"].insert(0, {"type": "additional_tools", "tools": [declared]})
-    with Stage("[[call]]\nrun = 'echo \"hi\"'\n") as stage:
+    with ScriptedGateway("[[call]]\nrun = 'echo \"hi\"'\n") as stage:
         (item,) = stage.send("POST", PATHS["responses"], body=body).json["output"]
     assert (item["type"], item["name"], item["namespace"]) == ("custom_tool_call", "exec", "functions")
     assert json.dumps('echo "hi"') in item["input"]
@@ -137,5 +137,5 @@ def test_only_the_newest_part_of_a_request_is_searched(
 ) -> None:
     body = ask_body(wire, "", stream=False)
     body[{"responses": "input", "generate": "contents"}.get(wire, "messages")] = messages
-    with Stage(f'[[call]]\nexpect = "{expected}"\nsay = "ok"\n') as stage:
+    with ScriptedGateway(f'[[call]]\nexpect = "{expected}"\nsay = "ok"\n') as stage:
         assert stage.send("POST", PATHS[wire], body=body).status == status

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspan.protocol.amounts import NOTHING, Amounts, begin_of, dollars, judge, used_up
+from inspan.protocol.amounts import NO_AMOUNTS, Amounts, check_limits, find_exhausted, format_dollars, period_start
 from inspan.protocol.budget import Budget, Period
 
 _count = st.integers(0, 10**12)
@@ -29,7 +29,7 @@ def _most(budget: Budget) -> list[tuple[str, int]]:
 def test_what_is_let_through_exceeds_no_limit_and_what_is_denied_would(
     budget: Budget, spent: Amounts, reserved: Amounts, asked: Amounts
 ) -> None:
-    denial = judge("run", "r", budget, spent=spent, reserved=reserved, asked=asked)
+    denial = check_limits("run", "r", budget, spent=spent, reserved=reserved, asked=asked)
     over = [
         name
         for name, most in _most(budget)
@@ -43,28 +43,28 @@ def test_what_is_let_through_exceeds_no_limit_and_what_is_denied_would(
 
 @given(budgets, amounts)
 def test_what_is_used_up_leaves_no_room_for_the_smallest_call(budget: Budget, spent: Amounts) -> None:
-    denial = used_up("run", "r", budget, spent=spent)
+    denial = find_exhausted("run", "r", budget, spent=spent)
     smallest = Amounts(nano=1, tokens=1, calls=1)
-    assert (denial is None) == (judge("run", "r", budget, spent=spent, asked=smallest) is None)
+    assert (denial is None) == (check_limits("run", "r", budget, spent=spent, asked=smallest) is None)
 
 
 @given(amounts, amounts)
 def test_nothing_is_denied_without_a_limit(spent: Amounts, asked: Amounts) -> None:
-    assert judge("run", "r", Budget(), spent=spent, asked=asked) is None
-    assert used_up("run", "r", Budget(), spent=spent) is None
+    assert check_limits("run", "r", Budget(), spent=spent, asked=asked) is None
+    assert find_exhausted("run", "r", Budget(), spent=spent) is None
 
 
 @given(amounts, amounts)
 def test_amounts_add_up(one: Amounts, other: Amounts) -> None:
-    assert one.plus(other) == other.plus(one)
-    assert one.plus(NOTHING) == one
-    assert sum(one.plus(other)) == sum(one) + sum(other)
+    assert one.add(other) == other.add(one)
+    assert one.add(NO_AMOUNTS) == one
+    assert sum(one.add(other)) == sum(one) + sum(other)
 
 
 @given(st.datetimes(datetime(2000, 1, 1), datetime(2200, 1, 1)).map(lambda at: at.replace(tzinfo=UTC)))
 def test_periods_begin_at_midnight_utc(at: datetime) -> None:
     midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
-    found = {per: begin_of(per, at.timestamp()) for per in _PERIODS}
+    found = {per: period_start(per, at.timestamp()) for per in _PERIODS}
     assert found == {"": 0.0, "day": midnight.timestamp(), "month": midnight.replace(day=1).timestamp()}
 
 
@@ -76,4 +76,4 @@ _PERIODS: tuple[Period, ...] = ("", "day", "month")
     [(0, "$0.00"), (2 * 10**9, "$2.00"), (1_500_000_000, "$1.50"), (1_234_567, "$0.001235"), (10**15, "$1000000.00")],
 )
 def test_dollars_are_shown_as_people_read_them(nano: int, text: str) -> None:
-    assert dollars(nano) == text
+    assert format_dollars(nano) == text

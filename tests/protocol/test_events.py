@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from inspan.protocol.events import Event, TextSaid, Unrecognized
-from inspan.protocol.wire import decode_event, encode, read_record, record_line
+from inspan.protocol.wire import decode_event, decode_record, encode, encode_record
 
 from .examples import EXAMPLES
 
@@ -28,10 +28,10 @@ def test_the_examples_show_every_kind_once_with_every_field_set() -> None:
 
 @pytest.mark.parametrize("event", EXAMPLES, ids=_kind)
 def test_an_event_comes_back_from_its_record_as_it_went_in(event: Event) -> None:
-    line = record_line(7, 1700000000.125, encode(event))
+    line = encode_record(7, 1700000000.125, encode(event))
     assert line.count(b"\n") == 1
     assert line.endswith(b"\n")
-    assert read_record(line[:-1]) == (7, 1700000000.125, event)
+    assert decode_record(line[:-1]) == (7, 1700000000.125, event)
 
 
 @pytest.mark.parametrize("event", EXAMPLES, ids=_kind)

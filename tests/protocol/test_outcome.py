@@ -4,7 +4,8 @@ from typing import get_args
 
 import pytest
 
-from inspan.protocol.outcome import OUTCOME_OF, OUTCOMES, REASONS, FailureKind, Reason, outcome_of, status_of
+from inspan.protocol.outcome import OUTCOMES, FailureKind, Reason, status_of
+from inspan.protocol.reasons import REASONS
 
 _FAILED = {
     "authentication",
@@ -26,22 +27,25 @@ _FAILED = {
 }
 
 
-def test_every_reason_is_either_in_the_table_or_known_to_be_a_failure() -> None:
-    assert set(OUTCOME_OF) | _FAILED == set(REASONS)
-    assert set(OUTCOME_OF) & _FAILED == set()
+def test_every_reason_has_its_row() -> None:
+    assert set(REASONS) == set(get_args(Reason))
+
+
+def test_only_these_are_failures() -> None:
+    assert {reason for reason, row in REASONS.items() if row.outcome == "failed"} == _FAILED
 
 
 def test_every_outcome_has_a_reason() -> None:
-    assert {outcome_of(reason) for reason in REASONS} == set(OUTCOMES)
+    assert {REASONS[reason].outcome for reason in REASONS} == set(OUTCOMES)
 
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_only_done_is_a_success(reason: Reason) -> None:
-    assert (status_of(outcome_of(reason)) == "success") == (reason == "done")
+    assert (status_of(REASONS[reason].outcome) == "success") == (reason == "done")
 
 
 def test_lost_is_never_a_success() -> None:
-    assert outcome_of("supervisor_lost") == "lost"
+    assert REASONS["supervisor_lost"].outcome == "lost"
     assert status_of("lost") == "failed"
 
 

@@ -9,8 +9,8 @@ import pytest
 from inspan.errors import LogTooNew
 from inspan.protocol import wire
 from inspan.protocol.events import Event, TextSaid
-from inspan.protocol.wire import SCHEMA, encode, json_schema, record_line
-from inspan.stores.log import read_log
+from inspan.protocol.wire import SCHEMA, encode, encode_record, json_schema
+from inspan.stores.event_log import read_log
 
 from .examples import ENDED, EXAMPLES, STARTED
 
@@ -26,16 +26,16 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def _log(path: Path, *bodies: bytes) -> str:
-    path.write_bytes(b"".join(record_line(number, 1.0, body) for number, body in enumerate(bodies, 1)))
+    path.write_bytes(b"".join(encode_record(number, 1.0, body) for number, body in enumerate(bodies, 1)))
     return str(path)
 
 
-def _encoded(event: Event, **changes: object) -> bytes:
+def _encode(event: Event, **changes: object) -> bytes:
     return msgspec.json.encode({**msgspec.to_builtins(event), **changes})
 
 
 def test_a_log_of_a_newer_schema_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    path = _log(tmp_path / "log", _encoded(STARTED, schema=SCHEMA + 1))
+    path = _log(tmp_path / "log", _encode(STARTED, schema=SCHEMA + 1))
     with pytest.raises(LogTooNew) as caught:
         read_log(path)
     assert str(caught.value) == (
@@ -101,7 +101,7 @@ def test_the_described_schema_fits_real_events(event: Event) -> None:
 )
 def test_the_described_schema_refuses_what_is_no_event(event: Event, changes: dict[str, object]) -> None:
     schema = json_schema()
-    value = msgspec.json.decode(_encoded(event, **changes))
+    value = msgspec.json.decode(_encode(event, **changes))
     chosen = {"$ref": schema["discriminator"]["mapping"][value["kind"]]}
     assert _problems(value, chosen, schema)
 

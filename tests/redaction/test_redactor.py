@@ -9,11 +9,13 @@ from random import Random
 import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
+from tests.soak import rounds
 
 from inspan.redaction import Redactor, SecretSet
-from inspan.redaction.spellings import spellings
+from inspan.redaction.spellings import escaped_spellings, hex_spellings, spellings, wide_spellings
 
-BOUNDED = settings(max_examples=400, deadline=None, derandomize=True, database=None)
+LOWER = bytes.maketrans(b"ABCDEF", b"abcdef")
+BOUNDED = settings(max_examples=rounds(120))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +44,16 @@ class HoldingOnlyAfterMatches(Redactor):
     def feed(self, chunk: bytes) -> bytes:
         data = self._held + chunk
         ends = [end for _, _, end in self._secrets.find(data)]
-        return self._emit(data, max([self._secrets.prefixes.cut(data), *ends]))
+        return self._emit(data, max([self._secrets.prefixes.find_cut(data), *ends]))
+
+
+def exact_spellings(value: str) -> tuple[bytes, ...]:
+    return (*spellings(value), *wide_spellings(value))
+
+
+def digit_spellings(value: str) -> tuple[bytes, ...]:
+    """Those that are found in either case."""
+    return (*hex_spellings(value), *escaped_spellings(value))
 
 
 def reference(secrets: dict[str, str], data: bytes) -> bytes:
@@ -57,22 +68,25 @@ def reference(secrets: dict[str, str], data: bytes) -> bytes:
 
 def brute_force(secrets: dict[str, str], data: bytes) -> list[tuple[int, int, str]]:
     found: dict[tuple[int, int], str] = {}
+    in_lower_case = data.translate(LOWER)
     for name, value in secrets.items():
-        for spelling in spellings(value):
-            start = data.find(spelling)
+        exact, digits = exact_spellings(value), digit_spellings(value)
+        searched = [*((each, data) for each in exact), *((each, in_lower_case) for each in digits)]
+        for spelling, text in searched:
+            start = text.find(spelling)
             while start >= 0:
                 found.setdefault((start, start + len(spelling)), name)
-                start = data.find(spelling, start + 1)
+                start = text.find(spelling, start + 1)
     spans = [(start, end, name) for (start, end), name in found.items()]
     return sorted(spans, key=lambda span: (span[0], -span[1]))
 
 
-def streamed(redactor: Redactor, chunks: Sequence[bytes]) -> bytes:
+def feed_all(redactor: Redactor, chunks: Sequence[bytes]) -> bytes:
     return b"".join([*map(redactor.feed, chunks), redactor.flush()])
 
 
 def equals_the_whole(kind: type[Redactor], case: Case) -> bool:
-    return streamed(kind(case.secrets), case.chunks()) == reference(case.secrets, case.data)
+    return feed_all(kind(case.secrets), case.chunks()) == reference(case.secrets, case.data)
 
 
 SECRET = st.text(alphabet='ab"\\é\n/&', min_size=1, max_size=7) | st.text(alphabet="abc", min_size=1, max_size=5)
@@ -84,8 +98,11 @@ def cases(draw: st.DrawFn) -> Case:
     """Streams made of whole and broken spellings, close together."""
     values = draw(st.lists(SECRET, min_size=1, max_size=4))
     secrets = {f"S{number}": value for number, value in enumerate(values)}
-    written = sorted({spelling for value in values for spelling in spellings(value)})
+    written = sorted({each for value in values for each in exact_spellings(value)})
+    digits = sorted({each for value in values for each in digit_spellings(value)})
     piece = st.sampled_from(written)
+    if digits:
+        piece |= st.builds(_in_mixed_case, st.sampled_from(digits), mask=st.integers(0, 255))
     broken = st.builds(_part, piece, start=st.integers(0, 3), end=st.integers(1, 9))
     data = b"".join(draw(st.lists(piece | broken | NOISE, max_size=8)))
     cuts = draw(st.lists(st.integers(0, len(data)), max_size=6))
@@ -94,6 +111,11 @@ def cases(draw: st.DrawFn) -> Case:
 
 def _part(text: bytes, *, start: int, end: int) -> bytes:
     return text[start:end]
+
+
+def _in_mixed_case(digits: bytes, *, mask: int) -> bytes:
+    raised = digits.translate(bytes.maketrans(b"abcdef", b"ABCDEF"))
+    return bytes(pair[mask >> place % 8 & 1] for place, pair in enumerate(zip(digits, raised, strict=True)))
 
 
 ADVERSARIAL = [
@@ -119,14 +141,14 @@ def test_every_possible_chunking_of_a_nasty_stream_gives_what_the_whole_gives(ca
 @BOUNDED
 @given(cases())
 def test_any_chunking_gives_what_the_whole_gives(case: Case) -> None:
-    assert streamed(Redactor(case.secrets), case.chunks()) == reference(case.secrets, case.data)
+    assert feed_all(Redactor(case.secrets), case.chunks()) == reference(case.secrets, case.data)
 
 
 @BOUNDED
 @given(cases())
 def test_single_bytes_give_what_the_whole_gives(case: Case) -> None:
     single = [bytes([byte]) for byte in case.data]
-    assert streamed(Redactor(case.secrets), single) == reference(case.secrets, case.data)
+    assert feed_all(Redactor(case.secrets), single) == reference(case.secrets, case.data)
 
 
 @BOUNDED
@@ -138,7 +160,7 @@ def test_redacting_at_once_gives_what_brute_force_gives(case: Case) -> None:
 @BOUNDED
 @given(cases())
 def test_no_spelling_of_a_secret_is_left(case: Case) -> None:
-    output = streamed(Redactor(case.secrets), case.chunks())
+    output = feed_all(Redactor(case.secrets), case.chunks())
     unmarked = re.sub(rb"\[REDACTED:S\d\]", b"\0", output)
     assert brute_force(case.secrets, unmarked) == []
 
@@ -150,9 +172,11 @@ def test_only_a_proper_prefix_of_a_spelling_is_held_back(case: Case) -> None:
     redactor = Redactor(compiled)
     for chunk in case.chunks():
         redactor.feed(chunk)
-        held = redactor.held
+        held = redactor.pending
         assert len(held) < compiled.longest
-        assert not held or any(each.startswith(held) and each != held for each in compiled.patterns)
+        beginnings = [*((each, held) for each in compiled.patterns)]
+        beginnings += [(each, held.translate(LOWER)) for each in compiled.digits]
+        assert not held or any(each.startswith(begun) and each != begun for each, begun in beginnings)
 
 
 @BOUNDED
@@ -160,8 +184,10 @@ def test_only_a_proper_prefix_of_a_spelling_is_held_back(case: Case) -> None:
 def test_everything_before_the_earliest_possible_secret_is_out_at_once(case: Case) -> None:
     compiled = SecretSet(case.secrets)
     prefixes = {each[:length] for each in compiled.patterns for length in range(1, len(each))}
-    places = (start for start in range(len(case.data)) if case.data[start:] in prefixes)
-    assert compiled.prefixes.cut(case.data) == next(places, len(case.data))
+    digits = {each[:length] for each in compiled.digits for length in range(1, len(each))}
+    rests = ((start, case.data[start:]) for start in range(len(case.data)))
+    places = (start for start, rest in rests if rest in prefixes or rest.translate(LOWER) in digits)
+    assert compiled.prefixes.find_cut(case.data) == next(places, len(case.data))
 
 
 @pytest.mark.parametrize("mutant", [WithoutHoldBack, HoldingOnlyAfterMatches])
@@ -188,20 +214,20 @@ def test_a_chunk_that_cannot_begin_a_secret_comes_back_as_it_is() -> None:
 
 def test_a_marker_is_out_as_soon_as_its_name_is_decided() -> None:
     redactor = Redactor({"A": "abcd", "B": "cdef"})
-    assert (redactor.feed(b"abcd"), redactor.held) == (b"[REDACTED:A]", b"cd")
+    assert (redactor.feed(b"abcd"), redactor.pending) == (b"[REDACTED:A]", b"cd")
 
 
 def test_a_match_that_began_under_a_marker_gets_no_marker_of_its_own() -> None:
     redactor = Redactor({"A": "abcd", "B": "cdef"})
-    assert streamed(redactor, [b"abcd", b"e", b"f!"]) == b"[REDACTED:A]!"
+    assert feed_all(redactor, [b"abcd", b"e", b"f!"]) == b"[REDACTED:A]!"
 
 
 def test_secrets_that_only_touch_stay_two_markers() -> None:
-    assert streamed(Redactor({"A": "abcd", "B": "efgh"}), [b"abcde", b"fgh"]) == b"[REDACTED:A][REDACTED:B]"
+    assert feed_all(Redactor({"A": "abcd", "B": "efgh"}), [b"abcde", b"fgh"]) == b"[REDACTED:A][REDACTED:B]"
 
 
 def test_of_two_that_start_together_the_longest_gives_the_name() -> None:
-    assert streamed(Redactor({"A": "abcd", "B": "abcdef"}), [b"abcd", b"ef"]) == b"[REDACTED:B]"
+    assert feed_all(Redactor({"A": "abcd", "B": "abcdef"}), [b"abcd", b"ef"]) == b"[REDACTED:B]"
 
 
 def test_of_two_names_for_one_value_the_first_is_shown() -> None:
@@ -211,13 +237,13 @@ def test_of_two_names_for_one_value_the_first_is_shown() -> None:
 
 
 def test_an_unfinished_secret_comes_out_at_the_end() -> None:
-    assert streamed(Redactor({"A": "hunter2hunter2"}), [b"say hunter2"]) == b"say hunter2"
+    assert feed_all(Redactor({"A": "hunter2hunter2"}), [b"say hunter2"]) == b"say hunter2"
 
 
 def test_a_flushed_redactor_is_as_new() -> None:
     redactor = Redactor({"A": "abcd", "B": "cdef"})
-    streamed(redactor, [b"abcd"])
-    assert streamed(redactor, [b"ef abcd"]) == b"ef [REDACTED:A]"
+    feed_all(redactor, [b"abcd"])
+    assert feed_all(redactor, [b"ef abcd"]) == b"ef [REDACTED:A]"
 
 
 def test_a_long_secret_of_many_lines_is_held_back_and_redacted() -> None:
@@ -225,7 +251,7 @@ def test_a_long_secret_of_many_lines_is_held_back_and_redacted() -> None:
     key = "-----BEGIN KEY-----\n" + "\n".join(chance.randbytes(32).hex() for _ in range(40)) + "\n-----END KEY-----\n"
     text = f"here it is\n{key}that was it\n".encode()
     chunks = [text[start : start + 100] for start in range(0, len(text), 100)]
-    assert streamed(Redactor({"KEY": key}), chunks) == b"here it is\n[REDACTED:KEY]that was it\n"
+    assert feed_all(Redactor({"KEY": key}), chunks) == b"here it is\n[REDACTED:KEY]that was it\n"
 
 
 def test_an_environment_is_enough_to_build_a_redactor() -> None:

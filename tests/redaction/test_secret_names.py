@@ -2,7 +2,7 @@
 
 import pytest
 
-from inspan.redaction import secrets_in
+from inspan.redaction import find_secrets
 
 VALUE = "q7Hk29xLmPz41RtWv83y"
 
@@ -40,7 +40,7 @@ VALUE = "q7Hk29xLmPz41RtWv83y"
     ],
 )
 def test_a_name_with_a_secret_word_is_a_secret(name: str) -> None:
-    assert secrets_in({name: VALUE}) == {name: VALUE}
+    assert find_secrets({name: VALUE}) == {name: VALUE}
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_name_with_a_secret_word_is_a_secret(name: str) -> None:
     ],
 )
 def test_a_name_without_one_is_not(name: str) -> None:
-    assert secrets_in({name: VALUE}) == {}
+    assert find_secrets({name: VALUE}) == {}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_name_without_one_is_not(name: str) -> None:
     ],
 )
 def test_a_value_that_is_short_or_ordinary_or_a_path_is_not(value: str) -> None:
-    assert secrets_in({"SOME_TOKEN": value}) == {}
+    assert find_secrets({"SOME_TOKEN": value}) == {}
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,14 @@ def test_a_value_that_is_short_or_ordinary_or_a_path_is_not(value: str) -> None:
     ],
 )
 def test_any_other_value_under_a_secret_name_is(value: str) -> None:
-    assert secrets_in({"SOME_TOKEN": value}) == {"SOME_TOKEN": value}
+    assert find_secrets({"SOME_TOKEN": value}) == {"SOME_TOKEN": value}
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("SORT_KEY", "created_at"), ("MAX_TOKENS", "100000000"), ("TEST_DSN", "plain-text")]
 )
 def test_a_weak_name_needs_a_value_that_looks_made(name: str, value: str) -> None:
-    assert secrets_in({name: value}) == {}
+    assert find_secrets({name: value}) == {}
 
 
 @pytest.mark.parametrize(
@@ -135,18 +135,31 @@ def test_a_weak_name_needs_a_value_that_looks_made(name: str, value: str) -> Non
     ],
 )
 def test_of_a_connection_string_only_the_secret_part_is_taken(value: str, secret: str) -> None:
-    assert secrets_in({"DATABASE_URL": value}) == {"DATABASE_URL": secret}
+    assert find_secrets({"DATABASE_URL": value}) == {"DATABASE_URL": secret}
 
 
 def test_a_password_with_percent_signs_is_taken_as_written_and_as_meant() -> None:
-    found = secrets_in({"DATABASE_URL": "postgres://app:p%40ssw0rd99@db/app"})
+    found = find_secrets({"DATABASE_URL": "postgres://app:p%40ssw0rd99@db/app"})
     assert found == {"DATABASE_URL": "p%40ssw0rd99", "DATABASE_URL.2": "p@ssw0rd99"}
 
 
 @pytest.mark.parametrize("value", ["postgres://db:5432/app", "postgres://app:postgres@db/app", "http://[broken"])
 def test_a_url_without_a_real_password_is_left_alone(value: str) -> None:
-    assert secrets_in({"DATABASE_URL": value}) == {}
+    assert find_secrets({"DATABASE_URL": value}) == {}
 
 
 def test_a_newline_at_the_end_does_not_belong_to_the_secret() -> None:
-    assert secrets_in({"SOME_TOKEN": "hunter2hunter2\n"}) == {"SOME_TOKEN": "hunter2hunter2"}
+    assert find_secrets({"SOME_TOKEN": "hunter2hunter2\n"}) == {"SOME_TOKEN": "hunter2hunter2"}
+
+
+def test_a_second_secret_of_a_variable_takes_no_other_ones_name() -> None:
+    env = {"URL": "postgres://app:p%40ssw0rd99@db/app", "URL.2": "postgres://app:hunter2hunter2@db/app"}
+    found = find_secrets(env)
+    assert found == {"URL": "p%40ssw0rd99", "URL.3": "p@ssw0rd99", "URL.2": "hunter2hunter2"}
+
+
+def test_a_private_key_is_a_secret_whatever_it_is_called() -> None:
+    key = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----"
+    block = key.replace("OPENSSH PRIVATE KEY", "PGP PRIVATE KEY BLOCK")
+    public = key.replace("PRIVATE", "PUBLIC")
+    assert find_secrets({"DEPLOY": key, "SIGNER": block, "OTHER": public}) == {"DEPLOY": key, "SIGNER": block}

@@ -12,7 +12,7 @@ import pytest
 
 from inspan.redaction import SecretSet
 from inspan.redaction.engines import Engine
-from inspan.redaction.spellings import spellings
+from inspan.redaction.spellings import hex_spellings, spellings
 
 SECRET = 'pä"ss\\w/o+rd\n<&>~0x'
 PLAIN = "sk-hunter2/Hunter+2"
@@ -21,6 +21,15 @@ MARKER = b"[REDACTED:NAME]"
 
 def _twice(text: str) -> str:
     return json.dumps(json.dumps(text))[1:-1]
+
+
+def mix_case(digits: str) -> str:
+    """Every second letter in upper case."""
+    return "".join(each.upper() if place % 3 else each for place, each in enumerate(digits))
+
+
+def escapes(text: str) -> str:
+    return "".join(f"\\u{ord(each):04x}" for each in text)
 
 
 WRITTEN = {
@@ -39,12 +48,76 @@ WRITTEN = {
     "url in lower case": b"p%c3%a4%22ss%5cw%2fo%2brd%0a%3c%26%3e~0x",
     "hex": SECRET.encode().hex().encode(),
     "HEX": SECRET.encode().hex().upper().encode(),
+    "hex in mixed case": mix_case(SECRET.encode().hex()).encode(),
+    "url with every character escaped": "".join(f"%{byte:02X}" for byte in SECRET.encode()).encode(),
+    "the same in mixed case": mix_case("".join(f"%{byte:02x}" for byte in SECRET.encode())).encode(),
+    "every character as an escape of JSON": escapes(SECRET).encode(),
+    "the same in upper case": escapes(SECRET).upper().replace("\\U", "\\u").encode(),
+    "the same in json": json.dumps(escapes(SECRET))[1:-1].encode(),
+    "the same in json in json": json.dumps(json.dumps(escapes(SECRET))[1:-1])[1:-1].encode(),
+    "utf-16": SECRET.encode("utf-16-le"),
+    "utf-16 of the other order": SECRET.encode("utf-16-be"),
 }
 
 
 @pytest.mark.parametrize("how", WRITTEN)
 def test_a_secret_is_found_however_it_is_written(how: str) -> None:
     assert SecretSet({"NAME": SECRET}).redact(b"<<" + WRITTEN[how] + b">>") == b"<<" + MARKER + b">>"
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("depth", range(4))
+def test_utf16_that_was_taken_for_text_is_found_within_json(codec: str, depth: int) -> None:
+    text = PLAIN.encode(codec).decode()
+    for _ in range(depth):
+        text = json.dumps(text)[1:-1]
+    assert SecretSet({"NAME": PLAIN}).redact_text(f"<<{text}>>") == f"<<{MARKER.decode()}>>"
+
+
+def test_two_secrets_of_one_name_are_both_found() -> None:
+    secrets = SecretSet([("API_KEY", PLAIN), ("API_KEY", "another-hunter2-key"), ("API_KEY", "third/hunter2/key")])
+    text = f"{PLAIN} another-hunter2-key third/hunter2/key"
+    assert secrets.redact_text(text) == " ".join(["[REDACTED:API_KEY]"] * 3)
+    assert SecretSet.get_shared([("A", "one-hunter2-key"), ("A", PLAIN)]).redact_text(f"one-hunter2-key {PLAIN}") == (
+        "[REDACTED:A] [REDACTED:A]"
+    )
+
+
+PEM_BODY = [Random(number).randbytes(48) for number in range(4)]
+PEM_LINES = [b64encode(part).decode() for part in PEM_BODY] + ["c2hvcnQgZW5kIG9mIGl0"]
+PEM = "\n".join(["-----BEGIN RSA PRIVATE KEY-----", *PEM_LINES, "-----END RSA PRIVATE KEY-----"])
+GIVEN = {
+    "as it is": PEM,
+    "of Windows": PEM.replace("\n", "\r\n"),
+    "with its line ends written out": PEM.replace("\n", "\\n"),
+    "with its line ends written out twice": PEM.replace("\n", "\\\\n"),
+    "in one line": PEM.replace("\n", " "),
+    "in json": json.dumps({"type": "service_account", "private_key": PEM}),
+    "without its end": PEM.partition("-----END")[0],
+    "between other keys": f"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n{PEM}\nand so on",
+}
+
+
+@pytest.mark.parametrize("how", GIVEN)
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\\n", "\\\\n", " | ", ""], ids=repr)
+def test_a_private_key_is_found_line_by_line_whatever_ends_its_lines(how: str, ends: str) -> None:
+    redacted = SecretSet({"KEY": GIVEN[how]}).redact_text(f"<{ends.join(PEM_LINES)}>")
+    assert [line for line in PEM_LINES if line[4:-4] in redacted] == []
+    alone = SecretSet({"KEY": GIVEN[how]}).redact_text(f"line 3 is {PEM_LINES[2]}, and so on")
+    assert alone == "line 3 is [REDACTED:KEY], and so on"
+
+
+def test_a_private_key_without_line_ends_is_found_in_lines() -> None:
+    secrets = SecretSet({"KEY": PEM.replace("\n", "")})
+    assert [line for line in PEM_LINES if secrets.redact_text(line) == line] == []
+
+
+def test_what_a_line_of_a_private_key_has_of_signs_may_be_escaped() -> None:
+    line = "Ab+/" * 16
+    secrets = SecretSet({"KEY": f"-----BEGIN PRIVATE KEY-----\n{line}\n-----END PRIVATE KEY-----"})
+    assert [secrets.redact_text(text) for text in (line.replace("/", "\\/"), quote(line), quote(line, safe=""))] == [
+        "[REDACTED:KEY]"
+    ] * 3
 
 
 @pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode])
@@ -59,7 +132,8 @@ def test_base64_shows_no_more_than_the_edges_whatever_is_around(encode: type, be
 
 
 def test_base64_of_a_secret_too_short_to_be_distinctive_is_left_out() -> None:
-    assert spellings("abcd") == (b"abcd", b"61626364")
+    assert spellings("abcd") == (b"abcd",)
+    assert hex_spellings("abcd") == (b"61626364",)
 
 
 def test_no_spelling_is_there_twice_and_the_secret_is_the_first() -> None:
@@ -94,7 +168,7 @@ def test_secrets_do_not_show_in_the_representation() -> None:
 
 
 def test_nothing_is_found_where_nothing_is() -> None:
-    assert not SecretSet({"NAME": PLAIN}).find_any(b"only words and sk-hunter2/ parts of it" * 50)
+    assert not SecretSet({"NAME": PLAIN}).has_secret(b"only words and sk-hunter2/ parts of it" * 50)
 
 
 def many_secrets(count: int) -> dict[str, str]:
@@ -114,13 +188,19 @@ def text_with(patterns: tuple[bytes, ...]) -> bytes:
     return b"".join(pieces)
 
 
-def naive(patterns: tuple[bytes, ...], data: bytes) -> list[tuple[int, int, int]]:
+def every_pattern(compiled: SecretSet) -> tuple[bytes, ...]:
+    return (*compiled.patterns, *compiled.digits)
+
+
+def find_naively(compiled: SecretSet, data: bytes) -> list[tuple[int, int, int]]:
     found: list[tuple[int, int, int]] = []
-    for index, pattern in enumerate(patterns):
-        start = data.find(pattern)
+    in_lower_case = data.translate(bytes.maketrans(b"ABCDEF", b"abcdef"))
+    for index, pattern in enumerate(every_pattern(compiled)):
+        text = data if index < len(compiled.patterns) else in_lower_case
+        start = text.find(pattern)
         while start >= 0:
             found.append((index, start, start + len(pattern)))
-            start = data.find(pattern, start + 1)
+            start = text.find(pattern, start + 1)
     return sorted(found)
 
 
@@ -131,8 +211,8 @@ def test_every_engine_finds_all_that_brute_force_finds(engine: Engine, count: in
     if engine == "hyperscan":
         pytest.importorskip("hyperscan")
     compiled = SecretSet(many_secrets(count), engine=engine)
-    data = text_with(compiled.patterns)
-    assert sorted(compiled.find(data)) == naive(compiled.patterns, data)
+    data = text_with(every_pattern(compiled)) + text_with(compiled.digits).upper()
+    assert sorted(compiled.find(data)) == find_naively(compiled, data)
 
 
 @pytest.mark.parametrize("engine", ["ahocorasick", "hyperscan"])
@@ -142,7 +222,8 @@ def test_a_single_secret_in_a_long_text_is_found_whichever_it_is(engine: Engine,
         pytest.importorskip("hyperscan")
     compiled = SecretSet(many_secrets(count), engine=engine)
     words = b"some words " * 100
-    assert [each for each in compiled.patterns if not compiled.find_any(words + each + words)] == []
+    written = (*every_pattern(compiled), *(each.replace(b"a", b"A").replace(b"c", b"C") for each in compiled.digits))
+    assert [each for each in written if not compiled.has_secret(words + each + words)] == []
 
 
 @pytest.mark.parametrize("engine", ["ahocorasick", "hyperscan"])

@@ -5,7 +5,7 @@ from typing import Any
 from inspan.folds.summary import Summary, summarize
 from inspan.protocol.events import Event, ModelCallEnded, TurnCompleted, UsageDiffers
 from inspan.protocol.usage import Usage
-from inspan.reporters.calls import call_lines, described_calls
+from inspan.reporters.call_summary import calls_to_dict, format_calls
 
 ONE = Usage(input=10, output=5, cache_read=3)
 SPELLED = {"input": 10, "output": 5, "cache_read": 3, "cache_write": 0, "reasoning": 0}
@@ -21,44 +21,44 @@ def run(*events: Event) -> Summary:
 
 
 def test_nothing_is_said_where_nothing_was_told() -> None:
-    assert list(call_lines(run())) == []
+    assert list(format_calls(run())) == []
 
 
 def test_calls_are_told_by_role_and_model_with_the_source_of_the_cost() -> None:
     events = [call(1), call(2, role="retry"), call(3, role="side", model="small", cost_usd=None)]
-    assert list(call_lines(run(*events, TurnCompleted(usage=ONE, cost_usd=0.5)))) == [
+    assert list(format_calls(run(*events, TurnCompleted(usage=ONE, cost_usd=0.5)))) == [
         "calls: 3 (1 main, 1 side, 1 retry)",
         "large: 2 calls, 20 in, 6 cache read, 10 out, $0.5000",
         "small: 1 call, 10 in, 3 cache read, 5 out, cost unknown",
-        "cost: $0.5000 counted by the gateway, unknown for 1 of 3 calls; $0.5000 told by the agent",
+        "cost: $0.5000 counted by the gateway, unknown for 1 of 3 calls; $0.5000 reported by the agent",
     ]
 
 
 def test_a_model_that_nobody_named_and_tokens_that_nobody_stated_are_said_to_be_unknown() -> None:
-    assert list(call_lines(run(call(1, model="", usage=None, cost_usd=None)))) == [
+    assert list(format_calls(run(call(1, model="", usage=None, cost_usd=None)))) == [
         "calls: 1 (1 main)",
         "unknown model: 1 call, no tokens stated, cost unknown",
-        "cost: unknown to the gateway; not told by the agent",
+        "cost: unknown to the gateway; not reported by the agent",
     ]
 
 
 def test_some_calls_of_a_model_may_have_no_price() -> None:
-    lines = list(call_lines(run(call(1), call(2, cost_usd=None))))
+    lines = list(format_calls(run(call(1), call(2, cost_usd=None))))
     assert lines[1] == "large: 2 calls, 20 in, 6 cache read, 10 out, $0.2500, unknown for 1 of them"
 
 
 def test_a_run_without_a_gateway_has_its_agents_word_alone() -> None:
-    assert list(call_lines(run(TurnCompleted(usage=ONE, cost_usd=0.5)))) == [
-        "cost: $0.5000 told by the agent; no call was counted by the gateway"
+    assert list(format_calls(run(TurnCompleted(usage=ONE, cost_usd=0.5)))) == [
+        "cost: $0.5000 reported by the agent; no call was counted by the gateway"
     ]
-    assert list(call_lines(run(TurnCompleted(usage=ONE)))) == [
-        "cost: not told by the agent; no call was counted by the gateway"
+    assert list(format_calls(run(TurnCompleted(usage=ONE)))) == [
+        "cost: not reported by the agent; no call was counted by the gateway"
     ]
 
 
 def test_a_difference_between_the_counts_is_told() -> None:
     apart = UsageDiffers(told=ONE, measured=ONE + ONE, percent=50.0)
-    assert list(call_lines(run(apart))) == [
+    assert list(format_calls(run(apart))) == [
         "counts differ: the agent counts 18 tokens, the gateway 36; 50.0 % in the kind that differs most"
     ]
 
@@ -66,7 +66,7 @@ def test_a_difference_between_the_counts_is_told() -> None:
 def test_the_same_is_data_for_a_program() -> None:
     apart = UsageDiffers(told=ONE, measured=ONE + ONE, percent=50.0)
     one = {"calls": 1, "usage": SPELLED, "calls_without_tokens": 0, "cost_usd": 0.25, "calls_without_cost": 0}
-    assert described_calls(run(call(1), TurnCompleted(usage=ONE, cost_usd=0.5), apart)) == {
+    assert calls_to_dict(run(call(1), TurnCompleted(usage=ONE, cost_usd=0.5), apart)) == {
         **one,
         "roles": {"main": one},
         "models": {"large": one},
@@ -74,7 +74,7 @@ def test_the_same_is_data_for_a_program() -> None:
         "differs_percent": 50.0,
     }
     nothing = {"calls": 0, "usage": None, "calls_without_tokens": 0, "cost_usd": None, "calls_without_cost": 0}
-    assert described_calls(run()) == {
+    assert calls_to_dict(run()) == {
         **nothing,
         "roles": {},
         "models": {},

@@ -10,9 +10,9 @@ import pytest
 
 from inspan.contracts.reporter import NodeResult, Reporter, RunReport
 from inspan.reporters.console import ConsoleReporter
-from inspan.reporters.guarded import Guarded
 from inspan.reporters.json_lines import JsonLinesReporter
 from inspan.reporters.quiet import QuietReporter
+from inspan.reporters.safe_reporter import SafeReporter
 from inspan.testing.reporters import check_redaction, check_reporter
 
 Make = Callable[[Mapping[str, str] | None, TextIO], Reporter]
@@ -22,7 +22,7 @@ OURS: dict[str, Make] = {
     "JSON lines": lambda env, stream: JsonLinesReporter(env, stream=stream),
     "quiet": lambda env, stream: QuietReporter(env, stream=stream, answers=stream),
     "quiet, alone": lambda env, stream: QuietReporter(env, stream=stream, answers=stream, alone=True),
-    "guarded": lambda env, stream: Guarded(ConsoleReporter(env, stream=stream), on_fault=pytest.fail),
+    "guarded": lambda env, stream: SafeReporter(ConsoleReporter(env, stream=stream), on_fault=pytest.fail),
 }
 
 

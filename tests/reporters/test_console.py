@@ -7,15 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inspan.protocol.events import Event, TextDelta, TextSaid, ToolCompleted, ToolStarted
-from inspan.redaction import SecretSet, secrets_in
+from inspan.redaction import SecretSet, find_secrets
 from inspan.reporters.console import ConsoleReporter
 from inspan.reporters.events import report_events
 from inspan.reporters.text import MAX_OUTPUT_BYTES
+from tests.soak import rounds
 
 from .results import BROKEN, BUILT, FIXED, LIMITED, SKIPPED, node, report
-from .stories import ENDED, started
+from .sample_events import ENDED, run_started
 
-BOUNDED = settings(max_examples=300, deadline=None, derandomize=True, database=None)
+BOUNDED = settings(max_examples=rounds(300))
 SECRET = "Qz7-4kP9vX2mN8bT5wR1"
 ENV = {"MY_TOKEN": SECRET, "HOME": "/home/somebody", "EDITOR": "supersecretvi"}
 MARKER = "[REDACTED:MY_TOKEN]"
@@ -32,7 +33,7 @@ def outputs(*chunks: str, env: dict[str, str] | SecretSet | None = None) -> str:
     return screen.getvalue()
 
 
-def shown_events(*events: Event, lines: int | None = 12, colour: bool = False) -> str:
+def show_events(*events: Event, lines: int | None = 12, colour: bool = False) -> str:
     screen = io.StringIO()
     told = report_events(ConsoleReporter(ENV, stream=screen, lines=lines, colour=colour, alone=True))
     for event in events:
@@ -106,7 +107,7 @@ def test_tokens_and_cost_that_nobody_reported_are_called_so() -> None:
 
 
 def test_a_run_that_is_its_only_node_is_summed_up_once_and_without_names() -> None:
-    assert shown_events(started(model_from="script:/s"), TextSaid(text="Done."), ENDED).splitlines() == [
+    assert show_events(run_started(model_from="script:/s"), TextSaid(text="Done."), ENDED).splitlines() == [
         "▶ anyone 1.2 · 20260101-000000000-1 · contained by reaper · model from script:/s",
         "Done.",
         "✔ completed in 1.5s",
@@ -185,7 +186,7 @@ def test_what_only_looked_like_a_secret_is_shown_when_the_node_ends() -> None:
 
 def test_what_only_looked_like_a_secret_is_shown_before_what_follows_it() -> None:
     pieces = TextDelta(block="1", text="it is "), TextDelta(block="1", text=SECRET[:9])
-    shown = shown_events(*pieces, ToolStarted(id="1", name="bash", input="ls"))
+    shown = show_events(*pieces, ToolStarted(id="1", name="bash", input="ls"))
     assert shown == f"it is {SECRET[:9]}\n● bash  ls\n"
 
 
@@ -216,7 +217,7 @@ def test_every_chunking_shows_what_the_whole_would_show(parts: list[str], data: 
     text = "".join(parts) + "."
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     chunks = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    assert outputs(*chunks, env=ENV) == SecretSet(secrets_in(ENV)).redact_text(text) + "\n"
+    assert outputs(*chunks, env=ENV) == SecretSet(find_secrets(ENV)).redact_text(text) + "\n"
 
 
 def test_a_chunk_over_the_limit_is_cut_and_the_next_one_is_shown() -> None:
@@ -238,7 +239,7 @@ def test_redaction_comes_before_everything_that_shortens_an_event() -> None:
         ToolStarted(id="1", name="odd", input={"k": f"two\nlines {SECRET}"}),
         ToolCompleted(id="1", output="x" * (MAX_OUTPUT_BYTES - 5) + SECRET),
     )
-    shown = shown_events(*events, ENDED)
+    shown = show_events(*events, ENDED)
     assert not any(SECRET[at : at + 4] in shown for at in range(len(SECRET) - 3))
     assert shown.startswith(f"● bash  {'x' * 150}[REDACTED…\n● odd  {{'k': 'two lines {MARKER}'}}\n  x")
 
@@ -253,31 +254,31 @@ def test_a_secret_of_several_lines_is_found_in_a_tools_output() -> None:
 
 def test_pieces_of_a_text_are_cut_together() -> None:
     pieces = [TextDelta(block="1", text=letter * 20_000) for letter in "abcd"]
-    shown = shown_events(*pieces, TextSaid(text="…"), TextSaid(text="next"))
+    shown = show_events(*pieces, TextSaid(text="…"), TextSaid(text="next"))
     whole = "".join(piece.text for piece in pieces)
     assert shown == f"{whole[:MAX_OUTPUT_BYTES]}\n[… {80_000 - MAX_OUTPUT_BYTES} more bytes]\nnext\n"
 
 
 def test_a_tools_output_is_cut_before_it_is_indented() -> None:
-    shown = shown_events(ToolCompleted(id="1", output="x" * MAX_OUTPUT_BYTES + "yz"))
+    shown = show_events(ToolCompleted(id="1", output="x" * MAX_OUTPUT_BYTES + "yz"))
     assert shown == f"  {'x' * MAX_OUTPUT_BYTES}\n  [… 2 more bytes]\n"
 
 
 def test_the_texts_of_two_blocks_are_two_lines() -> None:
     blocks = [TextDelta(block="1", text="one"), TextSaid(text="one"), TextDelta(block="2", text="two")]
-    assert shown_events(*blocks, TextSaid(text="two")) == "one\ntwo\n"
+    assert show_events(*blocks, TextSaid(text="two")) == "one\ntwo\n"
 
 
 @pytest.mark.parametrize(("lines", "count"), [(12, 12), (None, 40)])
 def test_only_so_many_lines_of_a_tools_output_are_shown(lines: int | None, count: int) -> None:
     output = "".join(f"{number}\n" for number in range(1, 41))
     more = ["  … 28 more lines: inspan logs"] if lines else []
-    shown = shown_events(ToolCompleted(id="1", output=output), lines=lines)
+    shown = show_events(ToolCompleted(id="1", output=output), lines=lines)
     assert shown.splitlines() == [*(f"  {number}" for number in range(1, count + 1)), *more]
 
 
 def test_colours_are_used_where_they_are_wanted() -> None:
-    shown = shown_events(ToolStarted(id="1", name="bash", input="ls"), TextSaid(text="Done."), ENDED, colour=True)
+    shown = show_events(ToolStarted(id="1", name="bash", input="ls"), TextSaid(text="Done."), ENDED, colour=True)
     assert shown.splitlines()[:3] == ["\x1b[36m● bash  ls\x1b[0m", "Done.", "\x1b[32m✔ completed in 1.5s\x1b[0m"]
 
 

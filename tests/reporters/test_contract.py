@@ -3,14 +3,14 @@
 from inspan.contracts.reporter import Reporter
 from inspan.protocol.usage import Usage
 from inspan.reporters.console import ConsoleReporter
-from inspan.reporters.guarded import Guarded
 from inspan.reporters.json_lines import JsonLinesReporter
 from inspan.reporters.quiet import QuietReporter
+from inspan.reporters.safe_reporter import SafeReporter
 
 from .results import BUILT, FIXED, LIMITED, SKIPPED, node, report
 
 # What a type checker holds us to: each of them is a reporter.
-OURS: tuple[type[Reporter], ...] = (ConsoleReporter, JsonLinesReporter, QuietReporter, Guarded)
+OURS: tuple[type[Reporter], ...] = (ConsoleReporter, JsonLinesReporter, QuietReporter, SafeReporter)
 
 
 def test_tokens_and_cost_are_sums_over_the_nodes_that_reported_them() -> None:

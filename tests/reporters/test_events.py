@@ -10,9 +10,9 @@ from inspan.protocol.events import AnswerGiven, Event, RunEnded, TextDelta, Text
 from inspan.protocol.outcome import OUTCOMES, Outcome
 from inspan.protocol.usage import Usage
 from inspan.reporters.events import report_events
-from inspan.reporters.guarded import Guarded
+from inspan.reporters.safe_reporter import SafeReporter
 
-from .stories import ENDED, started
+from .sample_events import ENDED, run_started
 
 
 class Notes:
@@ -52,10 +52,10 @@ RESULT = NodeResult(
     reason="done",
     files_changed=("/w/a",),
 )
-STORY: tuple[Event, ...] = (started(), ThreadStarted(session_id="s-1"), TextSaid(text="Done."), ENDED)
+STORY: tuple[Event, ...] = (run_started(), ThreadStarted(session_id="s-1"), TextSaid(text="Done."), ENDED)
 
 
-def tell(reporter: Reporter, *events: Event, name: str = "fix", ends_run: bool = True) -> NodeResult | None:
+def report_all(reporter: Reporter, *events: Event, name: str = "fix", ends_run: bool = True) -> NodeResult | None:
     told = report_events(reporter, name, ends_run=ends_run)
     for event in events:
         told.show(event)
@@ -64,7 +64,7 @@ def tell(reporter: Reporter, *events: Event, name: str = "fix", ends_run: bool =
 
 def test_a_run_is_told_as_one_node() -> None:
     notes = Notes()
-    assert tell(notes, *STORY) == RESULT
+    assert report_all(notes, *STORY) == RESULT
     node = NodeReport(name="fix", type="agent", result=RESULT)
     assert notes.calls == [
         ("node_start", "fix", "agent"),
@@ -77,13 +77,13 @@ def test_a_run_is_told_as_one_node() -> None:
 
 def test_a_node_without_a_name_has_the_name_of_its_agent() -> None:
     notes = Notes()
-    tell(notes, *STORY, name="")
+    report_all(notes, *STORY, name="")
     assert notes.calls[0] == ("node_start", "anyone", "agent")
 
 
 def test_a_run_that_is_part_of_a_larger_one_does_not_end_it() -> None:
     notes = Notes()
-    results = [tell(notes, *STORY, name=name, ends_run=False) for name in ("fix", "check")]
+    results = [report_all(notes, *STORY, name=name, ends_run=False) for name in ("fix", "check")]
     assert results == [RESULT, RESULT]
     assert [call[:2] for call in notes.calls if call[0] != "node_output"] == [
         ("node_start", "fix"),
@@ -95,25 +95,25 @@ def test_a_run_that_is_part_of_a_larger_one_does_not_end_it() -> None:
 
 def test_a_node_has_started_before_it_says_anything() -> None:
     notes = Notes()
-    tell(notes, TextDelta(block="1", text="w"), name="")
+    report_all(notes, TextDelta(block="1", text="w"), name="")
     assert notes.calls == [("node_start", "agent", "agent"), ("node_output", "agent", "w")]
 
 
 def test_nothing_is_told_after_the_end() -> None:
     notes = Notes()
-    tell(notes, *STORY, TextSaid(text="late"), ENDED)
+    report_all(notes, *STORY, TextSaid(text="late"), ENDED)
     assert [call[0] for call in notes.calls][-1] == "run_complete"
     assert len(notes.calls) == 5
 
 
 def test_an_answer_that_was_given_is_the_output() -> None:
-    result = tell(Notes(), started(), TextSaid(text="Here:"), AnswerGiven(text="{}"), ENDED)
+    result = report_all(Notes(), run_started(), TextSaid(text="Here:"), AnswerGiven(text="{}"), ENDED)
     assert result and result.output == "{}"
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_only_a_completed_run_is_a_success(outcome: Outcome) -> None:
-    result = tell(Notes(), started(), RunEnded(outcome=outcome, reason="unknown", message="why", next="then"))
+    result = report_all(Notes(), run_started(), RunEnded(outcome=outcome, reason="unknown", message="why", next="then"))
     assert result == NodeResult(
         status="success" if outcome == "completed" else "failed",
         error="why",
@@ -124,8 +124,8 @@ def test_only_a_completed_run_is_a_success(outcome: Outcome) -> None:
 
 
 def test_a_cost_that_nobody_paid_says_so() -> None:
-    scripted = tell(Notes(), started(model_from="script:/s"), ENDED)
-    unknown = tell(Notes(), started(model_from="script:/s"), RunEnded(outcome="completed", reason="done"))
+    scripted = report_all(Notes(), run_started(model_from="script:/s"), ENDED)
+    unknown = report_all(Notes(), run_started(model_from="script:/s"), RunEnded(outcome="completed", reason="done"))
     assert scripted and scripted.cost_note == "scripted model: nothing was paid"
     assert unknown and (unknown.cost_usd, unknown.cost_note) == (None, "")
 
@@ -133,7 +133,7 @@ def test_a_cost_that_nobody_paid_says_so() -> None:
 @pytest.mark.parametrize("method", ["node_start", "node_output", "node_complete", "run_complete"])
 def test_a_reporter_that_raises_is_reported_once_and_not_called_again(method: str) -> None:
     notes, faults = Notes(fails_in=method), list[str]()
-    result = tell(Guarded(notes, on_fault=faults.append), *STORY, *STORY)
+    result = report_all(SafeReporter(notes, on_fault=faults.append), *STORY, *STORY)
     assert result == RESULT
     (fault,) = faults
     assert fault.startswith("the reporter raised ValueError in ")
@@ -144,24 +144,24 @@ def test_a_reporter_that_raises_is_reported_once_and_not_called_again(method: st
 
 def _until(method: str) -> list[tuple[Any, ...]]:
     notes = Notes()
-    tell(notes, *STORY)
+    report_all(notes, *STORY)
     names = [call[0] for call in notes.calls]
     return notes.calls[: names.index(method)]
 
 
 def test_a_fault_that_nobody_asked_for_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    tell(Guarded(Notes(fails_in="node_output")), *STORY)
+    report_all(SafeReporter(Notes(fails_in="node_output")), *STORY)
     assert capsys.readouterr().err.count("inspan: the reporter raised ValueError in ") == 1
 
 
 def test_a_fault_is_no_fault_of_the_run_where_there_is_no_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", None)
-    assert tell(Guarded(Notes(fails_in="node_start")), *STORY) == RESULT
+    assert report_all(SafeReporter(Notes(fails_in="node_start")), *STORY) == RESULT
 
 
 def test_a_guarded_reporter_gets_every_call() -> None:
     guarded, plain = Notes(), Notes()
     faults: Callable[[str], None] = pytest.fail
-    tell(Guarded(guarded, on_fault=faults), *STORY)
-    tell(plain, *STORY)
+    report_all(SafeReporter(guarded, on_fault=faults), *STORY)
+    report_all(plain, *STORY)
     assert guarded.calls == plain.calls

@@ -13,7 +13,7 @@ from inspan.reporters.json_lines import JsonLinesReporter
 from inspan.reporters.text import MAX_OUTPUT_BYTES
 
 from .results import BUILT, FIXED, LIMITED, node, report
-from .stories import ENDED, started
+from .sample_events import ENDED, run_started
 
 SECRET = "Qz7-4kP9vX2mN8bT5wR1"
 ENV = {"MY_TOKEN": SECRET}
@@ -91,7 +91,7 @@ def test_the_chunks_of_an_agent_say_what_they_are() -> None:
     stream = io.StringIO()
     told = report_events(JsonLinesReporter(stream=stream), "fix")
     for event in (
-        started(),
+        run_started(),
         TextDelta(block="1", text="I look."),
         TextSaid(text="I look."),
         ToolStarted(id="1", name="bash", input={"command": "a\nb"}),

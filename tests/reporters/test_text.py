@@ -4,9 +4,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inspan.reporters.text import MAX_OUTPUT_BYTES, Cutter, cut, duration, encodable, part, visible
+from inspan.reporters.text import (
+    MAX_OUTPUT_BYTES,
+    Truncator,
+    escape_controls,
+    format_duration,
+    replace_surrogates,
+    truncate,
+    truncate_bytes,
+)
+from tests.soak import rounds
 
-BOUNDED = settings(max_examples=200, deadline=None, derandomize=True, database=None)
+BOUNDED = settings(max_examples=rounds(200))
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
 
@@ -16,24 +25,24 @@ def test_at_most_50_kb_are_shown() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, MAX_OUTPUT_BYTES])
 def test_a_text_up_to_the_limit_is_left_as_it_is(size: int) -> None:
-    assert cut("x" * size) == "x" * size
+    assert truncate("x" * size) == "x" * size
 
 
 def test_a_longer_text_is_cut_and_says_how_much_is_missing() -> None:
-    assert cut("x" * (MAX_OUTPUT_BYTES + 7)) == "x" * MAX_OUTPUT_BYTES + "\n[… 7 more bytes]"
+    assert truncate("x" * (MAX_OUTPUT_BYTES + 7)) == "x" * MAX_OUTPUT_BYTES + "\n[… 7 more bytes]"
 
 
 @pytest.mark.parametrize("character", ["é", "漢", "🦀"])
 def test_a_character_on_the_border_is_left_out_whole_and_counted(character: str) -> None:
     width = len(character.encode())
     text = "x" * (MAX_OUTPUT_BYTES - 1) + character + "y"
-    assert cut(text) == "x" * (MAX_OUTPUT_BYTES - 1) + f"\n[… {width + 1} more bytes]"
+    assert truncate(text) == "x" * (MAX_OUTPUT_BYTES - 1) + f"\n[… {width + 1} more bytes]"
 
 
 @BOUNDED
 @given(TEXTS, st.integers(0, 80))
 def test_what_is_kept_is_a_beginning_and_nothing_is_uncounted(text: str, limit_bytes: int) -> None:
-    kept, missing_bytes = part(text, limit_bytes)
+    kept, missing_bytes = truncate_bytes(text, limit_bytes)
     assert text.startswith(kept)
     assert len(kept.encode()) + missing_bytes == len(text.encode())
     assert len(kept.encode()) <= limit_bytes
@@ -44,18 +53,18 @@ def test_what_is_kept_is_a_beginning_and_nothing_is_uncounted(text: str, limit_b
 @given(st.lists(TEXTS, max_size=6), st.integers(0, 40))
 def test_pieces_are_cut_as_their_whole_would_be(pieces: list[str], before_border: int) -> None:
     pieces = ["x" * (MAX_OUTPUT_BYTES - before_border), *pieces]
-    cutter = Cutter()
-    shown = "".join(map(cutter.take, pieces))
-    assert (shown, cutter.missing_bytes) == part("".join(pieces))
+    cutter = Truncator()
+    shown = "".join(map(cutter.truncate, pieces))
+    assert (shown, cutter.missing_bytes) == truncate_bytes("".join(pieces))
 
 
 def test_control_characters_are_shown_and_tabs_and_newlines_stay() -> None:
-    assert visible("\x1b[2J\x07\r\x00 \x7f\x9b a\tb\nc") == "␛[2J␇␍␀ \ufffd\ufffd a\tb\nc"
+    assert escape_controls("\x1b[2J\x07\r\x00 \x7f\x9b a\tb\nc") == "␛[2J␇␍␀ \ufffd\ufffd a\tb\nc"
 
 
 @pytest.mark.parametrize(("text", "shown"), [("🦀 é", "🦀 é"), ("a\ud83eb\udcff", "a?b?"), ("", "")])
 def test_half_a_character_becomes_a_question_mark(text: str, shown: str) -> None:
-    assert encodable(text) == shown
+    assert replace_surrogates(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -63,4 +72,4 @@ def test_half_a_character_becomes_a_question_mark(text: str, shown: str) -> None
     [(-1, "0.0s"), (0.04, "0.0s"), (59.94, "59.9s"), (60, "1m00s"), (3599, "59m59s"), (7260, "2h01m")],
 )
 def test_a_duration_has_two_units_at_the_most(seconds: float, told: str) -> None:
-    assert duration(seconds) == told
+    assert format_duration(seconds) == told

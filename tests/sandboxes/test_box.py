@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from inspan.containment import programs
+from inspan.containment.containment import probe
 from inspan.contracts.sandbox import Box
 from inspan.errors import SandboxUnusable
 from inspan.protocol.events import TextSaid
-from inspan.sandboxes import programs
 from inspan.sandboxes.bwrap import SANDBOX
-from inspan.sandboxes.containment import probe
-from inspan.stores.log import read_log
-from tests.engine.puppet import Fake, detach, puppet, run, wait_for
-from tests.house import House
+from inspan.stores.event_log import read_log
+from tests.cli_env import CliEnv
+from tests.running.fake_agent import Fake, detach_fake_agent, fake_agent_env, run_fake_agent, wait_for_event
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 
@@ -38,70 +38,76 @@ for name, expression in json.loads(prompt).items():
     try: result = eval(expression)
     except Exception as error: result = type(error).__name__
     say(json.dumps({name: result}))
-finish()
+put(type="turn.completed", usage={"input_tokens": 0, "output_tokens": 0})
 """
 
 
 @pytest.fixture(params=["owner", "ordinary user"])
-def anyones(request: pytest.FixtureRequest) -> House:
-    return request.getfixturevalue("house" if request.param == "owner" else "user_house")
+def each_user_env(request: pytest.FixtureRequest) -> CliEnv:
+    return request.getfixturevalue("cli_env" if request.param == "owner" else "user_cli_env")
 
 
 @pytest.fixture
-def elsewhere() -> Iterator[Path]:
+def folder_outside_tmp() -> Iterator[Path]:
     """A folder that the private /tmp of the box does not cover."""
     path = Path(tempfile.mkdtemp(dir="/var/tmp"))
     yield path
     shutil.rmtree(path)
 
 
-def _inside(house: House, fake: Fake, *more: str, env: dict[str, str] | None = None, **tries: str) -> dict[str, Any]:
+def _run_in_box(
+    cli_env: CliEnv, fake: Fake, *more: str, env: dict[str, str] | None = None, **tries: str
+) -> dict[str, Any]:
     """What came of each try, told by an agent in the box."""
-    given = {**puppet(fake, _ACTS), **(env or {})}
-    code, _, stderr = run(house, given, "--sandbox", "bwrap", *more, prompt=json.dumps(tries))
+    given = {**fake_agent_env(fake, _ACTS), **(env or {})}
+    code, _, stderr = run_fake_agent(cli_env, given, "--sandbox", "bwrap", *more, prompt=json.dumps(tries))
     assert code == 0, stderr
-    assert house.events()[0]["sandbox"] == "bwrap"
-    said = [event["text"] for event in house.events() if event["kind"] == "text_said"]
+    assert cli_env.events()[0]["sandbox"] == "bwrap"
+    said = [event["text"] for event in cli_env.events() if event["kind"] == "text_said"]
     return {name: result for text in said for name, result in json.loads(text).items()}
 
 
-def test_only_the_working_folder_and_its_own_can_be_written(anyones: House, fake: Fake, elsewhere: Path) -> None:
-    anyones.env["HOME"] = str(elsewhere)
-    found = _inside(
-        anyones,
+def test_only_the_working_folder_and_its_own_can_be_written(
+    each_user_env: CliEnv, fake: Fake, folder_outside_tmp: Path
+) -> None:
+    each_user_env.env["HOME"] = str(folder_outside_tmp)
+    found = _run_in_box(
+        each_user_env,
         fake,
         root='write("/inside")',
         etc='write("/etc/inside")',
-        home=f'write("{elsewhere}/inside")',
-        above=f'write("{anyones.root}/inside")',
-        program=f'write("{anyones.root.parent}/puppet")',
-        state=f'write("{anyones.state}/index.db")',
+        home=f'write("{folder_outside_tmp}/inside")',
+        above=f'write("{each_user_env.root}/inside")',
+        program=f'write("{each_user_env.root.parent}/puppet")',
+        state=f'write("{each_user_env.state}/index.db")',
         working='write("inside")',
         run_folder='write(os.environ["RUN_FOLDER"] + "/inside")',
         task_folder='write(os.environ["TASK_FOLDER"] + "/inside")',
-        temporary='write("/tmp/inside")',
+        temporary=f'write("/tmp/inside-{os.getpid()}")',
     )
     refused = {name: result for name, result in found.items() if result != "written"}
     assert sorted(found.keys() - refused.keys()) == ["run_folder", "state", "task_folder", "temporary", "working"]
     assert set(refused.values()) <= {"OSError", "FileNotFoundError", "PermissionError"}
-    assert (anyones.work / "inside").read_text() == "x"
-    assert (anyones.folder() / "agent" / "inside").read_text() == "x"
-    assert not Path("/tmp/inside").exists()
-    assert (anyones.state / "index.db").read_bytes()[:6] == b"SQLite", "what was written there stayed in the box"
+    assert (each_user_env.work / "inside").read_text() == "x"
+    assert (each_user_env.folder() / "agent" / "inside").read_text() == "x"
+    assert not Path(f"/tmp/inside-{os.getpid()}").exists()
+    assert (each_user_env.state / "index.db").read_bytes()[:6] == b"SQLite", "what was written there stayed in the box"
 
 
 @pytest.mark.parametrize("where", ["beside", "above", "as home"])
 def test_neither_log_nor_lock_nor_socket_can_be_seen_from_any_working_folder(
-    anyones: House, fake: Fake, elsewhere: Path, where: str
+    each_user_env: CliEnv, fake: Fake, folder_outside_tmp: Path, where: str
 ) -> None:
-    cwd = {"beside": anyones.work, "above": anyones.root, "as home": elsewhere}[where]
-    env = {"XDG_RUNTIME_DIR": str(elsewhere)}
+    cwd = {"beside": each_user_env.work, "above": each_user_env.root, "as home": folder_outside_tmp}[where]
+    env = {"XDG_RUNTIME_DIR": str(folder_outside_tmp)}
     if where == "as home":
-        env |= {"HOME": str(elsewhere), "XDG_STATE_HOME": str(elsewhere / ".local/state")}
-    anyones.env |= env
-    state = Path(anyones.env["XDG_STATE_HOME"]) / "inspan"
-    tries = json.dumps({"state": f'walk("{state}")', "runtime": f'walk("{elsewhere}/inspan")'})
-    code, _, err = run(anyones, puppet(fake, _ACTS), "--sandbox", "bwrap", "-C", str(cwd), prompt=tries)
+        env |= {"HOME": str(folder_outside_tmp), "XDG_STATE_HOME": str(folder_outside_tmp / ".local/state")}
+    each_user_env.env |= env
+    state = Path(each_user_env.env["XDG_STATE_HOME"]) / "inspan"
+    tries = json.dumps({"state": f'walk("{state}")', "runtime": f'walk("{folder_outside_tmp}/inspan")'})
+    code, _, err = run_fake_agent(
+        each_user_env, fake_agent_env(fake, _ACTS), "--sandbox", "bwrap", "-C", str(cwd), prompt=tries
+    )
     assert code == 0, err
     (folder,) = state.glob("projects/*/*/runs/*")
     events = [record.event for record in read_log(str(folder / "events.jsonl"))]
@@ -109,13 +115,13 @@ def test_neither_log_nor_lock_nor_socket_can_be_seen_from_any_working_folder(
     assert said == [{"state": []}, {"runtime": []}]
 
 
-def test_the_temporary_files_of_others_cannot_be_seen(anyones: House, fake: Fake) -> None:
+def test_the_temporary_files_of_others_cannot_be_seen(each_user_env: CliEnv, fake: Fake) -> None:
     with tempfile.NamedTemporaryFile(dir="/tmp") as file:
-        assert _inside(anyones, fake, there=f"os.path.exists({file.name!r})") == {"there": False}
+        assert _run_in_box(each_user_env, fake, there=f"os.path.exists({file.name!r})") == {"there": False}
 
 
-def test_the_control_socket_cannot_be_reached(anyones: House, fake: Fake, elsewhere: Path) -> None:
-    anyones.env["XDG_RUNTIME_DIR"] = str(elsewhere)
+def test_the_control_socket_cannot_be_reached(each_user_env: CliEnv, fake: Fake, folder_outside_tmp: Path) -> None:
+    each_user_env.env["XDG_RUNTIME_DIR"] = str(folder_outside_tmp)
     acts = """
 import socket
 begin()
@@ -127,19 +133,19 @@ for path in open("go").read().split():
     except OSError as error: say(type(error).__name__)
 finish()
 """
-    run_id = detach(anyones, puppet(fake, acts), "--sandbox", "bwrap")
-    wait_for(anyones, run_id, "thread_started")
-    sockets = list((elsewhere / "inspan").glob("*.sock"))
+    run_id = detach_fake_agent(each_user_env, fake_agent_env(fake, acts), "--sandbox", "bwrap")
+    wait_for_event(each_user_env, run_id, "thread_started")
+    sockets = list((folder_outside_tmp / "inspan").glob("*.sock"))
     assert len(sockets) == 1
-    (anyones.work / "draft").write_text(str(sockets[0]))
-    (anyones.work / "draft").rename(anyones.work / "go")
-    wait_for(anyones, run_id, "run_ended")
-    assert [event["text"] for event in anyones.events() if event["kind"] == "text_said"] == ["FileNotFoundError"]
+    (each_user_env.work / "draft").write_text(str(sockets[0]))
+    (each_user_env.work / "draft").rename(each_user_env.work / "go")
+    wait_for_event(each_user_env, run_id, "run_ended")
+    assert [event["text"] for event in each_user_env.events() if event["kind"] == "text_said"] == ["FileNotFoundError"]
 
 
-def test_a_remount_is_no_way_out(anyones: House, fake: Fake) -> None:
-    found = _inside(
-        anyones,
+def test_a_remount_is_no_way_out(each_user_env: CliEnv, fake: Fake) -> None:
+    found = _run_in_box(
+        each_user_env,
         fake,
         remount='shell("mount -o remount,rw,bind /")',
         unmount='shell("umount -l /tmp")',
@@ -151,9 +157,9 @@ def test_a_remount_is_no_way_out(anyones: House, fake: Fake) -> None:
     assert 0 not in found.values(), found
 
 
-def test_processes_outside_cannot_be_seen(anyones: House, fake: Fake) -> None:
-    found = _inside(
-        anyones,
+def test_processes_outside_cannot_be_seen(each_user_env: CliEnv, fake: Fake) -> None:
+    found = _run_in_box(
+        each_user_env,
         fake,
         pids='sorted(int(name) for name in os.listdir("/proc") if name.isdigit())',
         outside=f"os.kill({os.getpid()}, 0)",
@@ -162,11 +168,13 @@ def test_processes_outside_cannot_be_seen(anyones: House, fake: Fake) -> None:
     assert found["outside"] == "ProcessLookupError"
 
 
-def test_the_profile_clean_has_a_home_of_its_own_in_the_box(anyones: House, fake: Fake, elsewhere: Path) -> None:
-    (elsewhere / "private").write_text("mine")
-    anyones.env["HOME"] = str(elsewhere)
-    found = _inside(
-        anyones,
+def test_the_profile_clean_has_a_home_of_its_own_in_the_box(
+    each_user_env: CliEnv, fake: Fake, folder_outside_tmp: Path
+) -> None:
+    (folder_outside_tmp / "private").write_text("mine")
+    each_user_env.env["HOME"] = str(folder_outside_tmp)
+    found = _run_in_box(
+        each_user_env,
         fake,
         "--profile",
         "clean",
@@ -177,12 +185,12 @@ def test_the_profile_clean_has_a_home_of_its_own_in_the_box(anyones: House, fake
         temporary='os.environ["TMPDIR"]',
     )
     assert found == {
-        "home": str(anyones.state / "sessions" / anyones.folder().name / "home"),
+        "home": str(each_user_env.state / "sessions" / each_user_env.folder().name / "home"),
         "listed": [],
         "writable": "written",
         "temporary": "/tmp",
     }
-    assert os.listdir(elsewhere) == ["private"]
+    assert os.listdir(folder_outside_tmp) == ["private"]
 
 
 def test_a_box_without_bubblewrap_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -194,19 +202,19 @@ def test_a_box_without_bubblewrap_is_refused(monkeypatch: pytest.MonkeyPatch, tm
 
 
 @pytest.mark.parametrize("broken", ["#!/bin/sh\necho no namespaces for you >&2\nexit 1\n", "no program at all\n"])
-def test_a_box_that_cannot_be_built_fails_closed(house: House, fake: Fake, broken: str) -> None:
-    (house.root / "bin").mkdir()
-    program = house.root / "bin" / "bwrap"
+def test_a_box_that_cannot_be_built_fails_closed(cli_env: CliEnv, fake: Fake, broken: str) -> None:
+    (cli_env.root / "bin").mkdir()
+    program = cli_env.root / "bin" / "bwrap"
     program.write_text(broken)
     program.chmod(0o755)
-    house.env["PATH"] = f"{house.root / 'bin'}:{house.env['PATH']}"
-    env = puppet(fake, "open('inside', 'w'); begin(); finish()")
-    code, out, err = run(house, env, "--sandbox", "bwrap")
+    cli_env.env["PATH"] = f"{cli_env.root / 'bin'}:{cli_env.env['PATH']}"
+    env = fake_agent_env(fake, "open('inside', 'w'); begin(); finish()")
+    code, out, err = run_fake_agent(cli_env, env, "--sandbox", "bwrap")
     assert (code, out) == (1, "")
     assert "The sandbox bwrap cannot be set up here" in err
     assert "Traceback" not in err
-    assert os.listdir(house.work) == []
-    assert list(house.state.glob("projects/*/*/runs/*")) == []
+    assert os.listdir(cli_env.work) == []
+    assert list(cli_env.state.glob("projects/*/*/runs/*")) == []
 
 
 def test_an_offered_bubblewrap_is_used_where_the_system_has_none(
@@ -214,6 +222,6 @@ def test_an_offered_bubblewrap_is_used_where_the_system_has_none(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(programs, "_bundled_bwrap", "")
-    assert programs.bwrap() == ""
-    programs.offer_bwrap("/carried/bwrap")
+    assert programs.find_bwrap() == ""
+    programs.set_bundled_bwrap("/carried/bwrap")
     assert SANDBOX.wrap(("/bin/true",), Box(cwd="/"))[0] == "/carried/bwrap"

@@ -55,7 +55,7 @@ class Accounts:
     def open(self, run_id: str = "r1", *, in_task: str = "default", scripted: bool = False, **budgets: str) -> Spender:
         """A run that was let in, with budgets such as `project="2usd"`."""
         spender = self.spender(run_id, in_task=in_task, scripted=scripted)
-        assert self.ledger.open_run(spender, written(**budgets)) is None
+        assert self.ledger.open_run(spender, parse_budgets(**budgets)) is None
         return spender
 
     def spend(self, spender: Spender, call: int, *, usd: float = 0.0, tokens: int = 0) -> None:
@@ -78,17 +78,17 @@ class Accounts:
             scripted=spender.scripted,
         )
 
-    def die(self, run_id: str) -> None:
+    def kill_run(self, run_id: str) -> None:
         """The run's process is gone."""
         os.close(self.locks.pop(run_id))
 
     def close(self) -> None:
         self.ledger.close()
         for run_id in list(self.locks):
-            self.die(run_id)
+            self.kill_run(run_id)
 
 
-def written(**budgets: str) -> dict[Node, Budget]:
+def parse_budgets(**budgets: str) -> dict[Node, Budget]:
     nodes: tuple[Node, ...] = ("project", "task", "run")
     return {node: parse_budget(budgets[node]) for node in nodes if node in budgets}
 

@@ -9,38 +9,38 @@ from pathlib import Path
 import pytest
 
 from inspan.errors import RunBusy, RunNotFound, StateUnusable
-from inspan.stores.folder import (
+from inspan.stores.run_folder import (
     RunFolder,
     active_runs,
     all_runs,
-    claim,
+    claim_folder,
     is_locked,
+    lock_run,
     mark_active,
     open_folder,
     read_json,
-    take_lock,
     unmark_active,
     write_json,
     write_text,
 )
-from tests.house import until
+from tests.cli_env import wait_until
 
 _NOW = datetime(2026, 1, 2, 3, 4, 5, 999_000, tzinfo=UTC)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
-    return claim(str(tmp_path / "runs"), pid=1)
+    return claim_folder(str(tmp_path / "runs"), pid=1)
 
 
 def test_a_claim_makes_a_private_folder_named_after_the_moment(tmp_path: Path) -> None:
-    made = claim(str(tmp_path / "runs"), pid=7, now=_NOW)
+    made = claim_folder(str(tmp_path / "runs"), pid=7, now=_NOW)
     assert made.run_id == "20260102-030405999-7"
-    assert [oct(os.stat(path).st_mode & 0o777) for path in (made.path, made.agent)] == ["0o700", "0o700"]
+    assert [oct(os.stat(path).st_mode & 0o777) for path in (made.path, made.agent_folder)] == ["0o700", "0o700"]
 
 
 def test_a_claim_moves_the_millisecond_on_until_the_name_is_free(tmp_path: Path) -> None:
-    ids = [claim(str(tmp_path), pid=7, now=_NOW).run_id for _ in range(3)]
+    ids = [claim_folder(str(tmp_path), pid=7, now=_NOW).run_id for _ in range(3)]
     assert ids == ["20260102-030405999-7", "20260102-030406000-7", "20260102-030406001-7"]
 
 
@@ -48,10 +48,10 @@ def test_processes_that_claim_at_once_all_get_folders_of_their_own(tmp_path: Pat
     script = """
 import os, sys
 from datetime import UTC, datetime
-from inspan.stores.folder import claim
+from inspan.stores.run_folder import claim_folder
 while not os.path.exists(sys.argv[2]): pass
 for _ in range(50):
-    print(claim(sys.argv[1], pid=7, now=datetime(2026, 1, 2, tzinfo=UTC)).run_id)
+    print(claim_folder(sys.argv[1], pid=7, now=datetime(2026, 1, 2, tzinfo=UTC)).run_id)
 """
     runs, go = tmp_path / "runs", tmp_path / "go"
     argv = [sys.executable, "-c", script, str(runs), str(go)]
@@ -64,23 +64,23 @@ for _ in range(50):
 
 def test_a_second_writer_is_refused_while_the_first_lives(folder: RunFolder) -> None:
     assert not is_locked(folder)
-    lock = take_lock(folder)
+    lock = lock_run(folder)
     assert is_locked(folder)
     with pytest.raises(RunBusy, match=f"Run {folder.run_id} has a writer already"):
-        take_lock(folder)
+        lock_run(folder)
     os.close(lock)
     assert not is_locked(folder)
-    os.close(take_lock(folder))
+    os.close(lock_run(folder))
 
 
 def test_a_lock_goes_over_to_the_child_that_is_given_its_descriptor(folder: RunFolder) -> None:
-    lock = take_lock(folder)
+    lock = lock_run(folder)
     child = subprocess.Popen(["sleep", "1000"], pass_fds=[lock])
     os.close(lock)
     try:
         assert is_locked(folder)
         with pytest.raises(RunBusy):
-            take_lock(folder)
+            lock_run(folder)
     finally:
         child.kill()
         child.wait()
@@ -88,7 +88,7 @@ def test_a_lock_goes_over_to_the_child_that_is_given_its_descriptor(folder: RunF
 
 
 def test_a_lock_does_not_leak_to_a_child_that_is_not_given_it(folder: RunFolder) -> None:
-    lock = take_lock(folder)
+    lock = lock_run(folder)
     child = subprocess.Popen(["sleep", "1000"], close_fds=False)
     os.close(lock)
     try:
@@ -101,26 +101,26 @@ def test_a_lock_does_not_leak_to_a_child_that_is_not_given_it(folder: RunFolder)
 def test_looking_at_a_lock_from_another_process_does_not_take_it(folder: RunFolder) -> None:
     script = """
 import sys
-from inspan.stores.folder import open_folder, is_locked, RunFolder
+from inspan.stores.run_folder import open_folder, is_locked, RunFolder
 folder = RunFolder(run_id="r", path=sys.argv[1])
 print("ready", flush=True)
 while True: is_locked(folder)
 """
-    lock = take_lock(folder)
+    lock = lock_run(folder)
     looker = subprocess.Popen([sys.executable, "-c", script, folder.path], stdout=subprocess.PIPE)
     try:
         assert looker.stdout
         looker.stdout.readline()
         assert all(is_locked(folder) for _ in range(1000))
         os.close(lock)
-        assert until(lambda: not is_locked(folder), "free lock")
+        assert wait_until(lambda: not is_locked(folder), "free lock")
     finally:
         looker.kill()
         looker.communicate()
 
 
 def test_a_folder_is_a_run_once_it_is_described(tmp_path: Path) -> None:
-    made = claim(str(tmp_path / "projects" / "p" / "t" / "runs"), pid=1)
+    made = claim_folder(str(tmp_path / "projects" / "p" / "t" / "runs"), pid=1)
     assert list(all_runs(str(tmp_path))) == []
     with pytest.raises(RunNotFound):
         open_folder(made.path)
@@ -133,7 +133,7 @@ def test_a_folder_is_a_run_once_it_is_described(tmp_path: Path) -> None:
 def test_active_runs_are_listed_oldest_first_until_they_are_taken_off(tmp_path: Path) -> None:
     state = str(tmp_path / "state")
     assert active_runs(state) == []
-    runs = [claim(str(tmp_path / "runs"), pid=7, now=_NOW) for _ in range(3)]
+    runs = [claim_folder(str(tmp_path / "runs"), pid=7, now=_NOW) for _ in range(3)]
     for run in reversed(runs):
         mark_active(state, run)
     assert active_runs(state) == runs
@@ -145,7 +145,7 @@ def test_active_runs_are_listed_oldest_first_until_they_are_taken_off(tmp_path: 
 def test_files_of_a_run_are_for_its_owner_alone(folder: RunFolder) -> None:
     write_json(folder.file("run.json"), {})
     write_text(folder.file("prompt.md"), "hi")
-    os.close(take_lock(folder))
+    os.close(lock_run(folder))
     modes = {name: oct(os.stat(folder.file(name)).st_mode & 0o777) for name in ("run.json", "prompt.md", "lock")}
     assert modes == {"run.json": "0o600", "prompt.md": "0o600", "lock": "0o600"}
 
@@ -159,11 +159,11 @@ def test_a_json_file_is_replaced_whole_and_leaves_no_draft(folder: RunFolder) ->
 
 def test_a_file_where_a_folder_is_needed_is_told_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    blocked = RunFolder(run_id=claim(str(tmp_path / "runs"), pid=1).run_id, path=str(tmp_path / "file" / "run"))
+    blocked = RunFolder(run_id=claim_folder(str(tmp_path / "runs"), pid=1).run_id, path=str(tmp_path / "file" / "run"))
     acts = (
-        lambda: claim(str(tmp_path / "file" / "runs"), pid=1),
-        lambda: claim(str(tmp_path / "file"), pid=1),
-        lambda: take_lock(blocked),
+        lambda: claim_folder(str(tmp_path / "file" / "runs"), pid=1),
+        lambda: claim_folder(str(tmp_path / "file"), pid=1),
+        lambda: lock_run(blocked),
         lambda: write_json(blocked.file("run.json"), {}),
         lambda: write_text(blocked.file("prompt.md"), ""),
         lambda: read_json(blocked.file("run.json")),

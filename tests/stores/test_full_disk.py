@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -10,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from inspan.protocol.events import RunEnded
-from inspan.stores.log import read_log
+from inspan.stores.event_log import read_log
+from tests.cli_env import CliEnv, wait_until
 from tests.conftest import skip
-from tests.engine.puppet import Fake, marked, puppet
-from tests.house import House, until
+from tests.running.fake_agent import Fake, fake_agent_env, find_processes
 
 # A page less than the reserve: the log's own last page may be as good as full.
 _RESERVED_BYTES = 12 * 1024 - 200
@@ -23,18 +24,18 @@ while True: say("flood " * {words})
 """
 
 
-def _on_a_small_disk(house: House, script: str, *, size: str) -> subprocess.CompletedProcess[str]:
+def _on_a_small_disk(cli_env: CliEnv, script: str, *, size: str) -> subprocess.CompletedProcess[str]:
     """Runs a script whose state folder is a disk of that size; what is on it in the end is kept in `kept`."""
     alone = ["unshare", "--mount", *(["--map-root-user"] if os.geteuid() else [])]
     if subprocess.run([*alone, "true"], check=False).returncode:
         skip("no-namespaces")
-    state = shlex.quote(house.env["XDG_STATE_HOME"])
-    kept = shlex.quote(str(house.root / "kept"))
+    state = shlex.quote(cli_env.env["XDG_STATE_HOME"])
+    kept = shlex.quote(str(cli_env.root / "kept"))
     text = f"mount -t tmpfs -o {size} small {state} || exit 99\n{script}\ncode=$?\ncp -a {state} {kept}\nexit $code"
     return subprocess.run(
         [*alone, "sh", "-c", text],
-        env=house.env,
-        cwd=house.work,
+        env=cli_env.env,
+        cwd=cli_env.work,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -43,21 +44,21 @@ def _on_a_small_disk(house: House, script: str, *, size: str) -> subprocess.Comp
     )
 
 
-def _inspan(house: House, *arguments: str) -> str:
-    return shlex.join(house.argv(*arguments))
+def _inspan(cli_env: CliEnv, *arguments: str) -> str:
+    return shlex.join(cli_env.argv(*arguments))
 
 
 @pytest.mark.parametrize("way", ["bwrap", "unshare", "reaper"])
 def test_an_agent_that_floods_the_disk_ends_as_a_failure_of_the_store(
-    house: House, fake: Fake, tmp_path: Path, way: str
+    cli_env: CliEnv, fake: Fake, tmp_path: Path, way: str
 ) -> None:
-    house.env |= {**puppet(fake, _FLOOD.format(words=200)), "INSPAN_CONTAINMENT": way}
+    cli_env.env |= {**fake_agent_env(fake, _FLOOD.format(words=200)), "INSPAN_CONTAINMENT": way}
     done = _on_a_small_disk(
-        house, _inspan(house, "run", "flood", "-a", "codex", "--profile", "user", "-q"), size="size=512k"
+        cli_env, _inspan(cli_env, "run", "flood", "-a", "codex", "--profile", "user", "-q"), size="size=512k"
     )
     assert done.returncode == 1, done.stderr
-    until(lambda: not marked(str(tmp_path / "puppet")), "empty house")
-    (folder,) = (house.root / "kept").glob("inspan/projects/*/*/runs/*")
+    wait_until(lambda: not find_processes(str(tmp_path / "puppet")), "empty house")
+    (folder,) = (cli_env.root / "kept").glob("inspan/projects/*/*/runs/*")
     events = [record.event for record in read_log(str(folder / "events.jsonl"))]
     last = events[-1]
     assert isinstance(last, RunEnded)
@@ -68,28 +69,28 @@ def test_an_agent_that_floods_the_disk_ends_as_a_failure_of_the_store(
     assert "Traceback" not in done.stderr + (folder / "supervisor.log").read_text()
 
 
-def test_a_run_whose_disk_was_full_is_listed_once_there_is_room(house: House, fake: Fake) -> None:
-    house.env |= puppet(fake, _FLOOD.format(words=200))
+def test_a_run_whose_disk_was_full_is_listed_once_there_is_room(cli_env: CliEnv, fake: Fake) -> None:
+    cli_env.env |= fake_agent_env(fake, _FLOOD.format(words=200))
     script = "\n".join(
         [
-            _inspan(house, "run", "flood", "-a", "codex", "--profile", "user", "-q") + " 2>&1",
-            f"rm {shlex.quote(house.env['XDG_STATE_HOME'])}/inspan/projects/*/*/runs/*/stdout",
-            _inspan(house, "ps", "-a", "--json"),
+            _inspan(cli_env, "run", "flood", "-a", "codex", "--profile", "user", "-q") + " 2>&1",
+            f"rm {shlex.quote(cli_env.env['XDG_STATE_HOME'])}/inspan/projects/*/*/runs/*/stdout",
+            _inspan(cli_env, "ps", "-a", "--json"),
         ]
     )
-    done = _on_a_small_disk(house, script, size="size=512k")
+    done = _on_a_small_disk(cli_env, script, size="size=512k")
     assert done.returncode == 0, done.stderr
     (listed,) = json.loads(done.stdout.splitlines()[-1])["runs"]
     assert (listed["outcome"], listed["reason"], listed["alive"]) == ("failed", "store", False)
-    assert list((house.root / "kept").glob("inspan/active/*")) == []
+    assert list((cli_env.root / "kept").glob("inspan/active/*")) == []
 
 
-def test_the_room_that_was_kept_holds_a_last_record_when_not_a_byte_is_left(house: House) -> None:
+def test_the_room_that_was_kept_holds_a_last_record_when_not_a_byte_is_left(cli_env: CliEnv) -> None:
     script = f"""
 import os
 from inspan.protocol.events import TextSaid
 from inspan.protocol.wire import encode
-from inspan.stores.log import RunLog, read_log
+from inspan.stores.event_log import RunLog, read_log
 path = os.environ["XDG_STATE_HOME"] + "/log"
 log = RunLog(path)
 with open(path + ".filler", "wb", buffering=0) as filler:
@@ -101,33 +102,113 @@ while not refused:
     log.append(encode(TextSaid(text="y" * 1000)))
     try: log.flush()
     except OSError: refused += 1
-log.give_up(encode(TextSaid(text="z" * {_RESERVED_BYTES})))
+log.write_last_record(encode(TextSaid(text="z" * {_RESERVED_BYTES})))
 log.close()
 assert len(read_log(path)[-1].event.text) == {_RESERVED_BYTES}
 """
-    done = _on_a_small_disk(house, shlex.join([sys.executable, "-c", script]), size="size=256k")
+    done = _on_a_small_disk(cli_env, shlex.join([sys.executable, "-c", script]), size="size=256k")
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("size", ["size=8k", "size=40k", *(f"nr_inodes={count},size=4m" for count in range(2, 18, 3))])
 def test_a_disk_that_is_too_small_from_the_start_is_told_in_a_sentence(
-    house: House, fake: Fake, tmp_path: Path, size: str
+    cli_env: CliEnv, fake: Fake, tmp_path: Path, size: str
 ) -> None:
-    house.env |= puppet(fake, _FLOOD.format(words=200))
-    done = _on_a_small_disk(house, _inspan(house, "run", "flood", "-a", "codex", "--profile", "user", "-q"), size=size)
+    cli_env.env |= fake_agent_env(fake, _FLOOD.format(words=200))
+    done = _on_a_small_disk(
+        cli_env, _inspan(cli_env, "run", "flood", "-a", "codex", "--profile", "user", "-q"), size=size
+    )
     assert done.returncode == 1
     assert "No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
     assert "inspan broke" not in done.stderr
-    until(lambda: not marked(str(tmp_path / "puppet")), "empty house")
+    wait_until(lambda: not find_processes(str(tmp_path / "puppet")), "empty house")
 
 
-def test_a_state_folder_on_a_read_only_disk_is_told_in_a_sentence(house: House, fake: Fake) -> None:
-    house.env |= puppet(fake, "begin(); finish()")
-    done = _on_a_small_disk(house, _inspan(house, "run", "x", "-a", "codex", "--profile", "user"), size="ro")
+def test_a_state_folder_on_a_read_only_disk_is_told_in_a_sentence(cli_env: CliEnv, fake: Fake) -> None:
+    cli_env.env |= fake_agent_env(fake, "begin(); finish()")
+    done = _on_a_small_disk(cli_env, _inspan(cli_env, "run", "x", "-a", "codex", "--profile", "user"), size="ro")
     assert done.returncode == 1
-    assert f"Cannot use {house.state}: Read-only file system" in done.stderr
+    assert f"Cannot use {cli_env.state}: Read-only file system" in done.stderr
     assert "XDG_STATE_HOME" in done.stderr
+
+
+def _with_old_runs(cli_env: CliEnv, *then: str) -> str:
+    """A script that makes three runs and an index of them, keeps that index, and goes on."""
+    run = _inspan(cli_env, "run", "x", "-a", "codex", "--profile", "user", "-q")
+    index = shlex.quote(f"{cli_env.env['XDG_STATE_HOME']}/inspan/index.db")
+    kept = shlex.quote(str(cli_env.root / "index.db"))
+    return "\n".join(["set -e", *[run] * 3, f"cp {index} {kept}", "set +e", *then])
+
+
+def _fill_up(cli_env: CliEnv) -> str:
+    state = shlex.quote(cli_env.env["XDG_STATE_HOME"])
+    last = f"dd if=/dev/zero of={state}/filler bs=1 oflag=append conv=notrunc 2>&-"
+    return f"cat /dev/zero >{state}/filler 2>{state}/refusal; {last}"
+
+
+def _remount(cli_env: CliEnv) -> str:
+    # By its size as well: an ordinary user's mount may not be changed from what it was.
+    state = shlex.quote(cli_env.env["XDG_STATE_HOME"])
+    remount = f"mount -o remount,ro,size=4m small {state}"
+    # As long as a supervisor that is about to leave has its log open, the disk is busy.
+    return f"tries=0; until {remount} 2>&-; do tries=$((tries+1)); test $tries -lt 200 || exit 99; sleep 0.1; done"
+
+
+_WRITERS = ["reindex", "rm @last", "prune --yes --older-than 2999-01-01", "run x -a codex --profile user -q"]
+
+
+@pytest.mark.parametrize("command", _WRITERS)
+@pytest.mark.parametrize("disk", ["full", "read-only"])
+def test_a_command_that_cannot_write_says_so_and_spoils_nothing(
+    cli_env: CliEnv, fake: Fake, disk: str, command: str
+) -> None:
+    cli_env.env |= fake_agent_env(fake, "begin(); say('hi'); finish()")
+    spoil = _fill_up(cli_env) if disk == "full" else _remount(cli_env)
+    ended = "code=$?; test $code -lt 2 || exit 98"
+    look = [f"{_inspan(cli_env, *words)} 2>&1" for words in (["ps", "-aq"], ["show"])]
+    then = [spoil, _inspan(cli_env, *command.split()), ended, "echo the rest:", *look]
+    done = _on_a_small_disk(cli_env, _with_old_runs(cli_env, *then), size="size=4m")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert "broke" not in done.stderr
+    listed = done.stdout.partition("the rest:\n")[2].splitlines()
+    # Deleting needs no room: what could be deleted on a full disk is gone, the others are whole.
+    assert len([line for line in listed if re.fullmatch(r"\d{8}-\d{9}-\d+", line)]) >= (0 if "prune" in command else 2)
+
+
+@pytest.mark.parametrize("disk", ["full", "read-only"])
+def test_an_index_that_cannot_be_rebuilt_stays_as_it_was(cli_env: CliEnv, fake: Fake, disk: str) -> None:
+    cli_env.env |= fake_agent_env(fake, "begin(); say('hi'); finish()")
+    lose_one = f"rm -r {shlex.quote(cli_env.env['XDG_STATE_HOME'])}/inspan/projects/*/*/runs/*1-* ; true"
+    spoil = _fill_up(cli_env) if disk == "full" else _remount(cli_env)
+    reindex = _inspan(cli_env, "reindex", "--json")
+    done = _on_a_small_disk(cli_env, _with_old_runs(cli_env, lose_one, spoil, reindex), size="size=4m")
+    if done.returncode:
+        error = json.loads(done.stderr.splitlines()[-1])["error"]
+        assert (done.returncode, error["code"]) == (1, "state_unusable")
+        assert "reindex" not in error["next"]
+        assert (cli_env.root / "kept/inspan/index.db").read_bytes() == (cli_env.root / "index.db").read_bytes()
+        assert list((cli_env.root / "kept/inspan").glob("*.draft*")) == []
+    else:
+        assert disk == "full"
+
+
+def test_a_lost_run_is_told_on_a_full_disk_in_the_room_that_was_kept(cli_env: CliEnv, fake: Fake) -> None:
+    cli_env.env |= fake_agent_env(fake, "begin(); time.sleep(86400)")
+    state = shlex.quote(cli_env.env["XDG_STATE_HOME"])
+    script = "\n".join(
+        [
+            f"run=$({_inspan(cli_env, 'run', 'x', '-a', 'codex', '--profile', 'user', '-d')})",
+            f"while ! grep -q turn_started {state}/inspan/projects/*/*/runs/$run/events.jsonl; do sleep 0.05; done",
+            f"for fd in /proc/[0-9]*/fd/1; do case $(readlink $fd) in {state}/*/$run/supervisor.log)"
+            " pid=${fd#/proc/}; kill -9 ${pid%%/*};; esac; done",
+            _fill_up(cli_env),
+            f"{_inspan(cli_env, 'wait')} $run",
+        ]
+    )
+    done = _on_a_small_disk(cli_env, script, size="size=2m")
+    assert (done.returncode, "lost supervisor_lost" in done.stdout) == (1, True), done.stderr
 
 
 _HEARS = """
@@ -140,7 +221,7 @@ print(result.reason, len(ends), heard[-1] == ends[0], ends[0].reason)
 """
 
 
-def test_a_program_hears_the_end_of_a_run_on_a_full_disk(house: House, fake: Fake) -> None:
-    house.env |= puppet(fake, _FLOOD.format(words=200))
-    done = _on_a_small_disk(house, shlex.join([sys.executable, "-c", _HEARS]), size="size=512k")
+def test_a_program_hears_the_end_of_a_run_on_a_full_disk(cli_env: CliEnv, fake: Fake) -> None:
+    cli_env.env |= fake_agent_env(fake, _FLOOD.format(words=200))
+    done = _on_a_small_disk(cli_env, shlex.join([sys.executable, "-c", _HEARS]), size="size=512k")
     assert (done.stdout, done.returncode) == ("store 1 True store\n", 0), done.stderr

@@ -40,28 +40,28 @@ _ROWS = [entry.row for entry in _ENTRIES]
 
 def test_there_is_nothing_in_an_index_that_does_not_exist_and_looking_makes_none(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    assert (index.newest(str(state)), index.starting_with(str(state), "2")) == ([], [])
+    assert (index.list_newest(str(state)), index.find_by_prefix(str(state), "2")) == ([], [])
     assert not state.exists()
 
 
 def test_rows_come_back_newest_first(tmp_path: Path) -> None:
     index.put(str(tmp_path), _ENTRIES)
-    assert index.newest(str(tmp_path)) == _ROWS[::-1]
-    assert index.newest(str(tmp_path), limit=1) == [_ROWS[2]]
+    assert index.list_newest(str(tmp_path)) == _ROWS[::-1]
+    assert index.list_newest(str(tmp_path), limit=1) == [_ROWS[2]]
 
 
 def test_a_run_that_is_entered_again_is_replaced(tmp_path: Path) -> None:
     index.put(str(tmp_path), _ENTRIES)
     changed = _entry(_ROWS[1].run_id, outcome="lost")
     index.put(str(tmp_path), [changed])
-    assert index.newest(str(tmp_path)) == [_ROWS[2], changed.row, _ROWS[0]]
+    assert index.list_newest(str(tmp_path)) == [_ROWS[2], changed.row, _ROWS[0]]
 
 
 def test_a_removed_run_is_gone_and_removing_it_twice_is_no_error(tmp_path: Path) -> None:
     index.put(str(tmp_path), _ENTRIES)
     for _ in range(2):
         index.remove(str(tmp_path), _ROWS[0].run_id)
-    assert index.newest(str(tmp_path)) == [_ROWS[2], _ROWS[1]]
+    assert index.list_newest(str(tmp_path)) == [_ROWS[2], _ROWS[1]]
 
 
 @pytest.mark.parametrize(
@@ -79,28 +79,28 @@ def test_a_removed_run_is_gone_and_removing_it_twice_is_no_error(tmp_path: Path)
 )
 def test_a_prefix_finds_two_runs_at_most(tmp_path: Path, prefix: str, expected: list[Row]) -> None:
     index.put(str(tmp_path), _ENTRIES)
-    assert index.starting_with(str(tmp_path), prefix) == expected
+    assert index.find_by_prefix(str(tmp_path), prefix) == expected
 
 
 def test_a_run_whose_id_begins_another_is_found_first(tmp_path: Path) -> None:
     longer = _entry(_ROWS[0].run_id + "1")
     index.put(str(tmp_path), [longer, *_ENTRIES])
-    assert index.starting_with(str(tmp_path), _ROWS[0].run_id) == [_ROWS[0], longer.row]
+    assert index.find_by_prefix(str(tmp_path), _ROWS[0].run_id) == [_ROWS[0], longer.row]
 
 
 def test_what_runs_used_comes_back_newest_first_and_from_a_moment_on(tmp_path: Path) -> None:
     unknown = Entry(row=_ROWS[0]._replace(run_id="20270101-000000000-1", started_at=99.0), scripted=True)
     index.put(str(tmp_path), [*_ENTRIES, unknown])
-    assert index.entries(str(tmp_path)) == [unknown, *_ENTRIES[::-1]]
-    assert index.entries(str(tmp_path), since=99.0) == [unknown]
-    assert index.entries(str(tmp_path), since=99.5) == []
-    assert index.entries(str(tmp_path / "none")) == []
+    assert index.list_entries(str(tmp_path)) == [unknown, *_ENTRIES[::-1]]
+    assert index.list_entries(str(tmp_path), since=99.0) == [unknown]
+    assert index.list_entries(str(tmp_path), since=99.5) == []
+    assert index.list_entries(str(tmp_path / "none")) == []
 
 
 def test_tokens_that_nobody_reported_are_not_the_same_as_none(tmp_path: Path) -> None:
     entries = [Entry(row=_ROWS[1], usage=Usage()), Entry(row=_ROWS[0], usage=None)]
     index.put(str(tmp_path), entries)
-    assert index.entries(str(tmp_path)) == entries
+    assert index.list_entries(str(tmp_path)) == entries
 
 
 def _garbage(path: Path) -> None:
@@ -115,7 +115,7 @@ def _cut(path: Path) -> None:
     os.truncate(path, 9000)
 
 
-def _foreign(path: Path) -> None:
+def _write_foreign(path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE run (a, b)")
         database.execute("PRAGMA user_version = 3")
@@ -126,26 +126,26 @@ def _empty(path: Path) -> None:
     path.touch()
 
 
-@pytest.mark.parametrize("spoil", [_garbage, _cut, _foreign])
+@pytest.mark.parametrize("spoil", [_garbage, _cut, _write_foreign])
 def test_a_spoilt_index_is_told_in_a_sentence_that_names_the_way_out(tmp_path: Path, spoil: object) -> None:
     assert callable(spoil)
     spoil(tmp_path / "index.db")
     with pytest.raises(StateUnusable) as caught:
         index.put(str(tmp_path), _ENTRIES)
-        index.newest(str(tmp_path))
+        index.list_newest(str(tmp_path))
     assert str(tmp_path / "index.db") in caught.value.message
     assert "`inspan reindex`" in caught.value.next_step
 
 
-@pytest.mark.parametrize("spoil", [_garbage, _cut, _foreign, _empty])
+@pytest.mark.parametrize("spoil", [_garbage, _cut, _write_foreign, _empty])
 def test_a_spoilt_index_is_replaced_whatever_state_it_is_in(tmp_path: Path, spoil: object) -> None:
     assert callable(spoil)
     spoil(tmp_path / "index.db")
     index.replace_all(str(tmp_path), _ENTRIES)
-    assert index.newest(str(tmp_path)) == _ROWS[::-1]
+    assert index.list_newest(str(tmp_path)) == _ROWS[::-1]
 
 
-def _of_version(state: Path, version: int) -> None:
+def _set_version(state: Path, version: int) -> None:
     index.put(str(state), _ENTRIES)
     with sqlite3.connect(state / "index.db") as database:
         database.execute(f"PRAGMA user_version = {version}")
@@ -153,31 +153,31 @@ def _of_version(state: Path, version: int) -> None:
 
 
 _USES: list[Callable[[str], object]] = [
-    index.newest,
-    index.entries,
-    lambda state: index.starting_with(state, "2"),
+    index.list_newest,
+    index.list_entries,
+    lambda state: index.find_by_prefix(state, "2"),
     lambda state: index.put(state, _ENTRIES),
     lambda state: index.remove(state, "2"),
 ]
 
 
-@pytest.mark.parametrize("version", [1, 2, 99])
+@pytest.mark.parametrize("version", [1, 2, 3, 99])
 def test_an_index_of_another_version_is_named_and_left_as_it_is(tmp_path: Path, version: int) -> None:
-    _of_version(tmp_path, version)
+    _set_version(tmp_path, version)
     before = (tmp_path / "index.db").read_bytes()
     assert index.is_outdated(str(tmp_path))
     for use in _USES:
         with pytest.raises(StateUnusable) as caught:
             use(str(tmp_path))
-        assert f"({version}, not 3)" in caught.value.message
+        assert f"({version}, not 4)" in caught.value.message
         assert "`inspan reindex`" in caught.value.next_step
     assert (tmp_path / "index.db").read_bytes() == before
 
 
 def test_an_index_of_another_version_is_replaced_like_any_other(tmp_path: Path) -> None:
-    _of_version(tmp_path, 2)
+    _set_version(tmp_path, 2)
     index.replace_all(str(tmp_path), _ENTRIES[:1])
-    assert index.newest(str(tmp_path)) == _ROWS[:1]
+    assert index.list_newest(str(tmp_path)) == _ROWS[:1]
     assert not index.is_outdated(str(tmp_path))
 
 
@@ -214,4 +214,25 @@ for state in sys.stdin:
     for writer in writers:
         with suppress(BrokenPipeError):
             writer.communicate()
-    assert [len(index.newest(str(state))) for state in states] == [4] * len(states)
+    assert [len(index.list_newest(str(state))) for state in states] == [4] * len(states)
+
+
+@pytest.mark.parametrize("content", [b"no database" * 1000, b"", b"SQLite format 3\0" + b"\xff" * 8176])
+def test_whatever_lies_in_its_place_is_replaced_by_a_whole_index(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "index.db").write_bytes(content)
+    (tmp_path / "index.db-journal").write_bytes(b"of another one" * 100)
+    index.replace_all(str(tmp_path), _ENTRIES)
+    assert sorted(index.list_newest(str(tmp_path))) == sorted(_ROWS)
+    assert [path.name for path in tmp_path.iterdir()] == ["index.db"]
+
+
+def test_whoever_has_the_index_open_while_it_is_filled_anew_loses_nothing(tmp_path: Path) -> None:
+    index.put(str(tmp_path), _ENTRIES)
+    database = sqlite3.connect(tmp_path / "index.db")
+    try:
+        index.replace_all(str(tmp_path), _ENTRIES[:1])
+        with database:
+            database.execute("UPDATE run SET agent = 'late'")
+    finally:
+        database.close()
+    assert [row.agent for row in index.list_newest(str(tmp_path))] == ["late"]

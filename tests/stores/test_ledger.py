@@ -4,10 +4,10 @@ import pytest
 
 from inspan.protocol.amounts import Amounts, Denial
 from inspan.protocol.budget import Budget, Node, parse_budget
-from inspan.stores.ledger import Ledger, spendings
-from inspan.stores.ledger_tree import tree
+from inspan.stores.ledger import Ledger, read_spendings
+from inspan.stores.ledger_tree import read_tree
 
-from .accounts import DAY_S, NOON, PROJECT, Accounts, nano, written
+from .accounts import DAY_S, NOON, PROJECT, Accounts, nano, parse_budgets
 
 
 def _room(ledger: Ledger, run_id: str, *, call: int = 99, usd: float = 0.0, tokens: int = 1) -> bool:
@@ -65,7 +65,7 @@ def test_runs_of_one_project_share_its_limit_and_not_their_own(accounts: Account
     accounts.open("r2", in_task="other", project="2usd", run="1.5usd")
     assert accounts.ledger.reserve("r1", 1, nano=nano(1), tokens=1) is None
     denial = accounts.ledger.reserve("r2", 1, nano=nano(1.5), tokens=1)
-    assert denial and (denial.where, denial.reserved) == (f"project {PROJECT}", nano(1))
+    assert denial and (denial.node_label, denial.reserved) == (f"project {PROJECT}", nano(1))
     assert accounts.ledger.reserve("r2", 1, nano=nano(1), tokens=1) is None
 
 
@@ -73,7 +73,7 @@ def test_tasks_of_one_project_do_not_share_their_limits(accounts: Accounts) -> N
     accounts.open("r1", in_task="a", project="9usd")
     accounts.open("r2", in_task="b", project="9usd")
     accounts.ledger.reserve("r1", 1, nano=nano(4), tokens=1)
-    found = {(each.node, each.task): each.reserved.nano for each in tree(accounts.state) if each.node == "task"}
+    found = {(each.node, each.task): each.reserved.nano for each in read_tree(accounts.state) if each.node == "task"}
     assert found == {("task", "a"): nano(4), ("task", "b"): 0}
 
 
@@ -97,16 +97,16 @@ def test_a_call_that_is_settled_twice_is_counted_once(accounts: Accounts) -> Non
     spender = accounts.open(run="2usd")
     for _ in range(2):
         accounts.spend(spender, 1, usd=1, tokens=7)
-    assert spendings(accounts.state) == [accounts.row(spender, 1, usd=1, tokens=7)]
-    assert tree(accounts.state)[0].spent == Amounts(nano=nano(1), tokens=7, calls=1)
+    assert read_spendings(accounts.state) == [accounts.row(spender, 1, usd=1, tokens=7)]
+    assert read_tree(accounts.state)[0].spent == Amounts(nano=nano(1), tokens=7, calls=1)
 
 
 def test_budgets_count_an_estimate_where_the_row_says_that_nobody_knows(accounts: Accounts) -> None:
     spender = accounts.open(run="2usd")
     row = accounts.row(spender, 1, usd=None, tokens=None)
     accounts.ledger.settle("r1", 1, row, charged=Amounts(nano=nano(1.5), tokens=900))
-    assert spendings(accounts.state) == [row]
-    standing = tree(accounts.state)[0]
+    assert read_spendings(accounts.state) == [row._replace(charged_nano=nano(1.5), charged_tokens=900)]
+    standing = read_tree(accounts.state)[0]
     assert (standing.spent, standing.unpriced, standing.estimated) == (
         Amounts(nano=nano(1.5), tokens=900, calls=1),
         1,
@@ -169,9 +169,9 @@ def test_a_run_is_not_let_in_where_nothing_is_left(
     accounts.ledger.settle(
         "r1", 1, accounts.row(accounts.open(), 1, usd=spent.get("usd", 0.0), tokens=int(spent.get("tokens", 0)))
     )
-    denial = accounts.ledger.open_run(accounts.spender("r2"), written(task=budget))
+    denial = accounts.ledger.open_run(accounts.spender("r2"), parse_budgets(task=budget))
     assert denial and denial.sentence == sentence
-    assert [each.run_id for each in tree(accounts.state) if each.node == "run"] == ["r1"]
+    assert [each.run_id for each in read_tree(accounts.state) if each.node == "run"] == ["r1"]
 
 
 def test_what_is_only_reserved_lets_a_run_in(accounts: Accounts) -> None:
@@ -185,7 +185,7 @@ def test_restarts_are_the_runs_of_a_task_after_its_first(accounts: Accounts) -> 
     accounts.open("r2", in_task="a", project="2restarts")
     accounts.open("r3", in_task="b", project="2restarts")
     accounts.open("r4", in_task="a", project="2restarts")
-    denial = accounts.ledger.open_run(accounts.spender("r5", in_task="a"), written(project="2restarts"))
+    denial = accounts.ledger.open_run(accounts.spender("r5", in_task="a"), parse_budgets(project="2restarts"))
     assert denial and denial.sentence == (
         f"The budget of project {PROJECT} is 2 restarts: 2 restarts spent, 1 restart asked for."
     )
@@ -210,8 +210,8 @@ def test_the_largest_node_is_named_first(accounts: Accounts) -> None:
 
 def test_opening_a_run_twice_counts_it_once(accounts: Accounts) -> None:
     spender = accounts.open("r1")
-    assert accounts.ledger.open_run(spender, written(project="1usd")) is None
-    assert tree(accounts.state)[0].spent.restarts == 0
+    assert accounts.ledger.open_run(spender, parse_budgets(project="1usd")) is None
+    assert read_tree(accounts.state)[0].spent.restarts == 0
 
 
 def test_a_run_that_is_not_open_cannot_reserve(accounts: Accounts) -> None:

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from inspan.errors import StateUnusable
-from inspan.stores.ledger import Ledger, spendings
+from inspan.stores.ledger import Ledger, read_spendings
 from inspan.stores.ledger_file import VERSION
-from inspan.stores.ledger_tree import tree
+from inspan.stores.ledger_tree import read_tree
 
 from .accounts import Accounts
 
-_USES: list[Callable[[str], object]] = [Ledger, spendings, tree]
+_USES: list[Callable[[str], object]] = [Ledger, read_spendings, read_tree]
 
 
-def _filled(state: Path) -> Path:
+def _make_ledger(state: Path) -> Path:
     accounts = Accounts(state.parent)
     assert accounts.state == str(state)
     spender = accounts.open("r1", project="2usd")
@@ -37,14 +37,14 @@ def _cut(path: Path) -> None:
     os.truncate(path, 9000)
 
 
-def _foreign(path: Path) -> None:
+def _write_foreign(path: Path) -> None:
     path.unlink()
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE something (a, b)")
     database.close()
 
 
-def _of_version(path: Path) -> None:
+def _set_version(path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute(f"PRAGMA user_version = {VERSION + 1}")
     database.close()
@@ -52,32 +52,32 @@ def _of_version(path: Path) -> None:
 
 def test_there_is_nothing_in_a_ledger_that_does_not_exist_and_looking_makes_none(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    assert (spendings(str(state)), tree(str(state))) == ([], [])
+    assert (read_spendings(str(state)), read_tree(str(state))) == ([], [])
     assert not state.exists()
 
 
 def test_a_ledger_is_private_to_its_owner_and_outlives_its_process(tmp_path: Path) -> None:
-    path = _filled(tmp_path / "state")
+    path = _make_ledger(tmp_path / "state")
     assert path.parent.stat().st_mode & 0o777 == 0o700
-    assert len(spendings(str(path.parent))) == 300
+    assert len(read_spendings(str(path.parent))) == 300
 
 
 @pytest.mark.parametrize("use", _USES, ids=["open", "spendings", "tree"])
-@pytest.mark.parametrize("spoil", [_garbage, _cut, _foreign, _of_version])
+@pytest.mark.parametrize("spoil", [_garbage, _cut, _write_foreign, _set_version])
 def test_a_spoilt_ledger_is_named_with_the_way_out_and_left_as_it_is(
     tmp_path: Path, spoil: Callable[[Path], None], use: Callable[[str], object]
 ) -> None:
-    path = _filled(tmp_path / "state")
+    path = _make_ledger(tmp_path / "state")
     spoil(path)
     before = path.read_bytes()
     with pytest.raises(StateUnusable) as caught:
-        _used(use, str(path.parent))
+        _use(use, str(path.parent))
     assert str(path) in caught.value.message
     assert "move the file away: budgets then begin at zero" in caught.value.next_step
     assert path.read_bytes() == before
 
 
-def _used(use: Callable[[str], object], state: str) -> None:
+def _use(use: Callable[[str], object], state: str) -> None:
     made = use(state)
     if isinstance(made, Ledger):  # A ledger whose pages are missing is noticed by the first who needs them.
         try:
@@ -89,7 +89,7 @@ def _used(use: Callable[[str], object], state: str) -> None:
 def test_an_empty_file_becomes_a_ledger(tmp_path: Path) -> None:
     (tmp_path / "ledger.db").touch()
     Ledger(str(tmp_path)).close()
-    assert tree(str(tmp_path)) == []
+    assert read_tree(str(tmp_path)) == []
 
 
 def test_a_folder_in_its_place_is_named(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ from inspan.stores.ledger import Ledger
 print("ready", flush=True)
 for state in sys.stdin:
     ledger = Ledger(state.strip())
-    with ledger.file.writing() as database:
+    with ledger.file.write_transaction() as database:
         database.execute("INSERT INTO slot VALUES (?, 'r', 1)", (sys.argv[1],))
         salt, = database.execute("SELECT group_concat(hex(bytes)) FROM salt").fetchone()
     ledger.close()

@@ -15,10 +15,12 @@ import pytest
 
 from inspan.errors import StateUnusable
 from inspan.protocol.amounts import Amounts
-from inspan.stores.ledger import Ledger, spendings
-from inspan.stores.ledger_tree import Standing, tree
+from inspan.protocol.spending import Spending
+from inspan.stores.ledger import Ledger, read_spendings
+from inspan.stores.ledger_calls import close_dead_accounts
+from inspan.stores.ledger_tree import BudgetStatus, read_tree
 
-from .accounts import PROJECT, Accounts, nano
+from .accounts import NOON, PROJECT, Accounts, nano
 
 LIMIT_NANO = 40_000
 LIMIT_S = 120.0
@@ -57,8 +59,9 @@ HOLDS = """
 import sys, time
 from inspan.stores.ledger import Ledger
 ledger = Ledger(sys.argv[1])
-with ledger.file.writing() as database:
-    database.execute("INSERT INTO reservation VALUES ('x', 1, 'p', 't', 0, 1, 1)")
+with ledger.file.write_transaction() as database:
+    columns = "run_id, call, project, task, scripted, nano, tokens"
+    database.execute(f"INSERT INTO reservation ({columns}) VALUES ('x', 1, 'p', 't', 0, 1, 1)")
     print("in", flush=True)
     sys.stdin.readline()
 print("out", flush=True)
@@ -66,7 +69,7 @@ print("out", flush=True)
 
 
 @contextmanager
-def _started(script: str, *arguments: object) -> Generator[subprocess.Popen[str]]:
+def _start(script: str, *arguments: object) -> Generator[subprocess.Popen[str]]:
     process = subprocess.Popen(
         [sys.executable, "-c", script, *map(str, arguments)],
         stdin=subprocess.PIPE,
@@ -81,7 +84,7 @@ def _started(script: str, *arguments: object) -> Generator[subprocess.Popen[str]
         process.communicate(timeout=LIMIT_S)
 
 
-def _hears(process: subprocess.Popen[str]) -> str:
+def _read_line(process: subprocess.Popen[str]) -> str:
     assert process.stdout
     return process.stdout.readline().strip()
 
@@ -92,8 +95,8 @@ def _go(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
-def _project(state: str) -> Standing:
-    return tree(state)[0]
+def _project(state: str) -> BudgetStatus:
+    return read_tree(state)[0]
 
 
 @pytest.mark.parametrize("excess", [0, 7])
@@ -106,13 +109,13 @@ def test_ten_processes_overshoot_their_project_by_no_more_than_what_one_call_was
             _go(process)
         seen = 0
         while any(process.poll() is None for process in processes):
-            standings = tree(state)
+            standings = read_tree(state)
             seen = max([seen, *(each.spent.nano + each.reserved.nano for each in standings)])
-        assert all(int(_hears(process)) for process in processes)
+        assert all(int(_read_line(process)) for process in processes)
     assert seen <= LIMIT_NANO + excess
     # The last calls were denied although nothing was under way: hardly anything is left.
     assert LIMIT_NANO - 60 < _project(state).spent.nano <= LIMIT_NANO + excess
-    rows = spendings(state)
+    rows = read_spendings(state)
     assert _project(state).spent[:3] == (sum(row.nano or 0 for row in rows), len(rows), len(rows))
 
 
@@ -126,18 +129,28 @@ def test_a_ledger_works_whenever_its_writers_are_killed(tmp_path: Path) -> None:
             for process in processes:
                 process.send_signal(signal.SIGKILL)
         _check(state)
-    assert len(spendings(state)) > 0
+    assert len(read_spendings(state)) > 0
 
 
 def _check(state: str) -> None:
-    rows = spendings(state)
-    standings = tree(state)
+    rows = read_spendings(state)
+    standings = read_tree(state)
     if standings:
-        assert standings[0].spent[:3] == (sum(row.nano or 0 for row in rows), len(rows), len(rows))
+        # Each of these calls takes one token, and sets one aside.
+        assert standings[0].spent[:3] == (sum(map(_charged_nano, rows)), len(rows), len(rows))
+        assert standings[0].reserved == Amounts()
     ledger = Ledger(state)
-    with ledger.file.writing() as database:
+    with ledger.file.write_transaction() as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert close_dead_accounts(database) > 0
     ledger.close()
+    # It is the same, whether or not somebody has entered what the dead have left.
+    assert [row[:2] for row in read_spendings(state)] == [row[:2] for row in rows]
+    assert read_tree(state)[0].spent[:3] == standings[0].spent[:3]
+
+
+def _charged_nano(row: Spending) -> int:
+    return (row.nano or 0) if row.charged_nano is None else row.charged_nano
 
 
 @contextmanager
@@ -147,45 +160,49 @@ def _many(
     with ExitStack() as stack:
         started = [
             stack.enter_context(
-                _started(SPENDS, state, folder, f"r{first + each:03}", most, 0 if each else excess_of_first)
+                _start(SPENDS, state, folder, f"r{first + each:03}", most, 0 if each else excess_of_first)
             )
             for each in range(count)
         ]
-        assert [_hears(process) for process in started] == ["ready"] * count
+        assert [_read_line(process) for process in started] == ["ready"] * count
         yield started
 
 
-def test_what_a_dead_run_had_reserved_is_released_when_it_is_in_the_way(accounts: Accounts) -> None:
-    dead, living = accounts.open("r1", project="2usd"), accounts.open("r2", project="2usd")
-    accounts.spend(dead, 1, usd=0.5)
-    accounts.ledger.reserve("r1", 2, nano=nano(1.5), tokens=1)
-    assert accounts.ledger.reserve("r2", 1, nano=nano(1), tokens=1) is not None
-    accounts.die("r1")
-    assert accounts.ledger.reserve("r2", 1, nano=nano(1), tokens=1) is None
-    accounts.spend(living, 1, usd=1)
-    assert _project(accounts.state).spent == Amounts(
-        nano=nano(1.5), calls=2, restarts=1, seconds=_any_seconds(accounts)
-    )
-
-
-def _any_seconds(accounts: Accounts) -> float:
-    return _project(accounts.state).spent.seconds
-
-
-def test_what_a_dead_run_had_reserved_is_not_shown_and_gone_when_the_next_run_begins(accounts: Accounts) -> None:
-    accounts.open("r1", project="2usd")
-    accounts.ledger.reserve("r1", 1, nano=nano(1.5), tokens=1)
-    accounts.die("r1")
-    assert [each.node for each in tree(accounts.state) if each.reserved.nano] == []
+def test_what_a_dead_run_had_reserved_is_spent_when_it_is_in_the_way(accounts: Accounts) -> None:
+    dead = accounts.open("r1", project="2usd")
     accounts.open("r2", project="2usd")
-    with accounts.ledger.file.reading() as database:
+    accounts.spend(dead, 1, usd=0.5)
+    accounts.ledger.reserve("r1", 2, nano=nano(1.25), tokens=7)
+    denial = accounts.ledger.reserve("r2", 1, nano=nano(1), tokens=1)
+    assert denial and denial.may_pass
+    accounts.kill_run("r1")
+    denial = accounts.ledger.reserve("r2", 1, nano=nano(1), tokens=1)
+    # There is nobody left to wait for.
+    assert denial and not denial.may_pass
+    assert denial.sentence == (f"The budget of project {PROJECT} is $2.00: $1.75 spent, $1.00 asked for.")
+    assert accounts.ledger.reserve("r2", 1, nano=nano(0.25), tokens=1) is None
+
+
+def test_what_a_dead_run_had_reserved_is_shown_as_spent_before_and_after_the_next_run_begins(
+    accounts: Accounts,
+) -> None:
+    accounts.open("r1", project="2usd")
+    accounts.ledger.reserve("r1", 1, nano=nano(1.5), tokens=7)
+    accounts.kill_run("r1")
+    before = read_tree(accounts.state, now=NOON)[0], read_spendings(accounts.state)
+    assert (before[0].spent, before[0].reserved) == (Amounts(nano=nano(1.5), tokens=7, calls=1), Amounts())
+    assert (before[0].unpriced, before[0].estimated) == (1, 1)
+    accounts.open("r2", project="2usd")
+    with accounts.ledger.file.read_transaction() as database:
         assert database.execute("SELECT count(*) FROM reservation").fetchone() == (0,)
+    after = read_tree(accounts.state, now=NOON)[0], read_spendings(accounts.state)
+    assert (after[0]._replace(spent=after[0].spent._replace(restarts=0)), after[1]) == before
 
 
 def test_a_run_whose_lock_cannot_be_looked_at_counts_as_living(accounts: Accounts, tmp_path: Path) -> None:
     accounts.open("r1", project="2usd")
     accounts.ledger.reserve("r1", 1, nano=nano(1.5), tokens=1)
-    accounts.die("r1")
+    accounts.kill_run("r1")
     os.unlink(tmp_path / "r1.lock")
     os.mkdir(tmp_path / "r1.lock")
     accounts.open("r2", project="2usd")
@@ -196,8 +213,8 @@ def test_a_stopped_writer_hangs_nobody(tmp_path: Path) -> None:
     accounts = Accounts(tmp_path)
     accounts.open("r1", run="1usd")
     impatient = Ledger(accounts.state, clock=accounts.clock, wait_s=0.3)
-    with _started(HOLDS, accounts.state) as process:
-        assert _hears(process) == "in"
+    with _start(HOLDS, accounts.state) as process:
+        assert _read_line(process) == "in"
         process.send_signal(signal.SIGSTOP)
         began = time.monotonic()
         with pytest.raises(StateUnusable) as caught:
@@ -208,15 +225,15 @@ def test_a_stopped_writer_hangs_nobody(tmp_path: Path) -> None:
         assert _project(accounts.state).reserved == Amounts()
         process.send_signal(signal.SIGCONT)
         _go(process)
-        assert _hears(process) == "out"
+        assert _read_line(process) == "out"
         assert impatient.reserve("r1", 1, nano=1, tokens=1) is None
     impatient.close()
     accounts.close()
 
 
 def test_a_writer_that_is_killed_in_the_middle_has_written_nothing(accounts: Accounts) -> None:
-    with _started(HOLDS, accounts.state) as process:
-        assert _hears(process) == "in"
+    with _start(HOLDS, accounts.state) as process:
+        assert _read_line(process) == "in"
         process.kill()
         process.wait(LIMIT_S)
     accounts.open("r1", run="1usd")

@@ -4,9 +4,9 @@ import pytest
 
 from inspan.protocol.amounts import Amounts
 from inspan.stores.ledger import TimeLeft
-from inspan.stores.ledger_tree import tree
+from inspan.stores.ledger_tree import read_tree
 
-from .accounts import DAY_S, NOON, PROJECT, Accounts, written
+from .accounts import DAY_S, NOON, PROJECT, Accounts, parse_budgets
 
 MIDNIGHT = NOON + DAY_S / 2
 
@@ -55,8 +55,8 @@ def test_time_that_is_used_up_names_its_node(accounts: Accounts) -> None:
 def test_a_run_is_not_let_in_where_living_runs_have_used_the_time(accounts: Accounts) -> None:
     accounts.open("r1")
     accounts.clock.now += 60
-    denial = accounts.ledger.open_run(accounts.spender("r2"), written(project="1min"))
-    assert denial and denial.where == f"project {PROJECT}"
+    denial = accounts.ledger.open_run(accounts.spender("r2"), parse_budgets(project="1min"))
+    assert denial and denial.node_label == f"project {PROJECT}"
 
 
 def test_time_counts_for_the_day_on_which_it_passed(accounts: Accounts) -> None:
@@ -65,8 +65,8 @@ def test_time_counts_for_the_day_on_which_it_passed(accounts: Accounts) -> None:
     accounts.clock.now = MIDNIGHT + 30
     assert accounts.ledger.time_left("r1") == TimeLeft(970.0, 1, None)
     accounts.ledger.end_run("r1", 130.0)
-    assert tree(accounts.state, now=MIDNIGHT + 30)[0].spent.seconds == 30.0
-    assert tree(accounts.state, now=MIDNIGHT - 1)[0].spent.seconds == 100.0
+    assert read_tree(accounts.state, now=MIDNIGHT + 30)[0].spent.seconds == 30.0
+    assert read_tree(accounts.state, now=MIDNIGHT - 1)[0].spent.seconds == 100.0
 
 
 def test_a_dead_run_has_used_the_time_until_it_was_last_seen(accounts: Accounts) -> None:
@@ -74,7 +74,7 @@ def test_a_dead_run_has_used_the_time_until_it_was_last_seen(accounts: Accounts)
     accounts.open("r2", project="1000s")
     accounts.clock.now += 40
     accounts.ledger.touch("r1")
-    accounts.die("r1")
+    accounts.kill_run("r1")
     accounts.clock.now += 60
     assert accounts.ledger.time_left("r2") == TimeLeft(1000.0 - 40 - 100, 1, None)
 
@@ -87,10 +87,10 @@ def test_each_call_is_a_sign_of_life(accounts: Accounts, sign: str) -> None:
         accounts.ledger.reserve("r1", 1, nano=0, tokens=1)
     else:
         accounts.spend(spender, 1)
-    accounts.die("r1")
+    accounts.kill_run("r1")
     accounts.clock.now += 60
     accounts.open("r2")
-    assert tree(accounts.state, now=accounts.clock())[0].spent.seconds == 40.0
+    assert read_tree(accounts.state, now=accounts.clock())[0].spent.seconds == 40.0
 
 
 @pytest.mark.parametrize("seconds", [12.0, 90.0])
@@ -100,14 +100,14 @@ def test_the_true_time_of_a_run_replaces_what_was_put_down_when_it_was_found_dea
     accounts.open("r1", project="1usd")
     accounts.clock.now += 40
     accounts.ledger.touch("r1")
-    accounts.die("r1")
+    accounts.kill_run("r1")
     accounts.ledger.end_run(accounts.open("r2").run_id, 0.0)
-    assert tree(accounts.state, now=accounts.clock())[0].spent == Amounts(seconds=40.0, restarts=1)
+    assert read_tree(accounts.state, now=accounts.clock())[0].spent == Amounts(seconds=40.0, restarts=1)
     for _ in range(2):
         accounts.ledger.end_run("r1", seconds)
-    assert tree(accounts.state, now=accounts.clock())[0].spent == Amounts(seconds=seconds, restarts=1)
+    assert read_tree(accounts.state, now=accounts.clock())[0].spent == Amounts(seconds=seconds, restarts=1)
 
 
 def test_ending_a_run_that_nobody_opened_is_no_error(accounts: Accounts) -> None:
     accounts.ledger.end_run("nobody", 1.0)
-    assert tree(accounts.state) == []
+    assert read_tree(accounts.state) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from inspan.stores.leftovers import disk_bytes, left_drafts, left_sessions, left_sockets
+from inspan.stores.orphans import disk_bytes, find_orphan_drafts, find_orphan_sessions, find_orphan_sockets
 from inspan.stores.paths import socket_path
 from inspan.stores.sessions import SessionRecord, write_session
 
@@ -40,17 +40,17 @@ def add_session(state: Path, name: str, *, runs: tuple[str, ...] | None = None, 
 
 
 def names(state: Path, **more: set[str]) -> list[str]:
-    return [each.name for each in left_sessions(str(state), **more)]
+    return [each.name for each in find_orphan_sessions(str(state), **more)]
 
 
-def old(path: Path) -> Path:
+def make_old(path: Path) -> Path:
     os.utime(path, (time.time() - 3600, time.time() - 3600), follow_symlinks=False)
     return path
 
 
 def test_nothing_is_left_where_nothing_is(state: Path) -> None:
     nowhere = str(state / "nowhere")
-    assert (left_sessions(nowhere), left_sockets(nowhere), left_drafts(nowhere)) == ([], [], [])
+    assert (find_orphan_sessions(nowhere), find_orphan_sockets(nowhere), find_orphan_drafts(nowhere)) == ([], [], [])
 
 
 def test_a_session_without_a_record_goes_with_the_run_it_is_named_after(state: Path) -> None:
@@ -58,14 +58,14 @@ def test_a_session_without_a_record_goes_with_the_run_it_is_named_after(state: P
     for name in (A, B):
         add_session(state, name)
     assert names(state) == [B]
-    assert names(state, gone={A}) == [A, B]
+    assert names(state, deleted={A}) == [A, B]
 
 
 def test_a_session_stays_as_long_as_any_of_its_runs(state: Path) -> None:
     add_run(state, B)
     add_session(state, A, runs=(A, B))
     assert names(state) == []
-    assert names(state, gone={B}) == [A]
+    assert names(state, deleted={B}) == [A]
 
 
 def test_a_run_that_has_only_claimed_its_folder_keeps_its_session(state: Path) -> None:
@@ -80,7 +80,7 @@ def test_the_config_of_a_session_stays_as_long_as_another_lives_on_it(state: Pat
     add_session(state, B, runs=(B,), home=A)
     add_session(state, C, runs=(C,), home=A)
     assert names(state) == [C]
-    assert names(state, gone={B}) == [A, B, C]
+    assert names(state, deleted={B}) == [A, B, C]
 
 
 def test_a_session_that_somebody_has_locked_stays(state: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_session_whose_record_cannot_be_read_stays_as_long_as_a_run_names_it(s
     for name in (A, B, "20250101-000000000-1"):
         (add_session(state, name) / "session.json").write_bytes(content)
     assert names(state) == ["20250101-000000000-1"]
-    assert names(state, gone={A, C}) == ["20250101-000000000-1", A, B]
+    assert names(state, deleted={A, C}) == ["20250101-000000000-1", A, B]
 
 
 def test_a_session_that_began_without_inspan_goes_like_any_other(state: Path) -> None:
@@ -121,12 +121,12 @@ def test_drafts_of_writers_that_are_gone_are_found_wherever_they_wrote(state: Pa
     drafts = [run / "run.json.12.draft", session / "session.json.12.draft"]
     for draft in drafts:
         draft.write_text("{")
-        old(draft)
+        make_old(draft)
     (run / "exit.json.13.draft").write_text("being written just now")
-    old(run).joinpath("run.json").write_text("{}")
+    make_old(run).joinpath("run.json").write_text("{}")
     (run / "folder.draft").mkdir()
-    old(run / "folder.draft")
-    assert [Path(each.path) for each in left_drafts(str(state))] == drafts
+    make_old(run / "folder.draft")
+    assert [Path(each.path) for each in find_orphan_drafts(str(state))] == drafts
 
 
 @pytest.fixture
@@ -138,10 +138,10 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(name) / "inspan"
 
 
-def bound(path: str) -> socket.socket:
+def bind_socket(path: str) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path)
-    old(Path(path))
+    make_old(Path(path))
     return listener
 
 
@@ -150,13 +150,13 @@ def test_a_socket_that_nobody_listens_on_is_left(state: Path, runtime: Path) -> 
     deaf, listening, young, deleted = (
         socket_path(str(run.parent / name), name) for name in (A, B, C, "20250101-000000000-1")
     )
-    bound(deaf).close()
-    bound(deleted).close()
-    bound(young).close()
+    bind_socket(deaf).close()
+    bind_socket(deleted).close()
+    bind_socket(young).close()
     os.utime(young)
-    with bound(listening) as server:
+    with bind_socket(listening) as server:
         server.listen()
-        found = [each.path for each in left_sockets(str(state))]
+        found = [each.path for each in find_orphan_sockets(str(state))]
     assert sorted(found) == sorted([deaf, deleted])
     assert {Path(path).parent for path in found} == {runtime}
 
@@ -164,12 +164,12 @@ def test_a_socket_that_nobody_listens_on_is_left(state: Path, runtime: Path) -> 
 def test_sockets_of_another_state_folder_and_other_files_are_left_alone(state: Path, runtime: Path) -> None:
     add_run(state, A)
     other = socket_path(f"/another/state/projects/p/t/runs/{A}", A)
-    bound(other).close()
+    bind_socket(other).close()
     (runtime / os.path.basename(socket_path(str(state / "projects/p/t/runs" / B), B))).write_text("a file")
     (runtime / "mine.sock").write_text("a file")
     for path in runtime.iterdir():
-        old(path)
-    assert left_sockets(str(state)) == []
+        make_old(path)
+    assert find_orphan_sockets(str(state)) == []
 
 
 def test_the_room_on_the_disk_is_that_of_all_that_is_in_a_folder(state: Path) -> None:

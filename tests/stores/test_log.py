@@ -4,28 +4,29 @@ import resource
 import subprocess
 import sys
 import textwrap
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from inspan.errors import LogBroken, RunBusy, StateUnusable
 from inspan.protocol.events import Event, TextSaid
-from inspan.protocol.wire import Record, encode, record_line
-from inspan.stores.log import LogReader, RunLog, read_log, reopen
+from inspan.protocol.wire import Record, encode, encode_record
+from inspan.stores.event_log import LogReader, RunLog, begin_log, iter_log, read_log, reopen_log, resume_log
 from tests.protocol.examples import ENDED, STARTED
 
 _EVENTS: tuple[Event, ...] = (STARTED, TextSaid(text="zwei\nZeilen"), TextSaid(text="日本 \x00 end"))
 
 
 def _lines(*events: Event) -> list[bytes]:
-    return [record_line(number, 1000.0 + number, encode(event)) for number, event in enumerate(events, 1)]
+    return [encode_record(number, 1000.0 + number, encode(event)) for number, event in enumerate(events, 1)]
 
 
 def _numbers(records: list[Record]) -> list[int]:
     return [record.number for record in records]
 
 
-def _whole(lines: list[bytes], length: int) -> int:
+def _count_complete(lines: list[bytes], length: int) -> int:
     """How many of the lines lie within the first `length` bytes."""
     return sum(len(b"".join(lines[: count + 1])) <= length for count in range(len(lines)))
 
@@ -34,16 +35,14 @@ def test_a_log_torn_at_any_byte_gives_the_records_before_it(tmp_path: Path) -> N
     path, lines = tmp_path / "log", _lines(*_EVENTS, ENDED)
     for length in range(len(b"".join(lines)) + 1):
         path.write_bytes(b"".join(lines)[:length])
-        assert _numbers(read_log(str(path))) == list(range(1, _whole(lines, length) + 1)), length
+        assert _numbers(read_log(str(path))) == list(range(1, _count_complete(lines, length) + 1)), length
 
 
 def test_a_log_torn_at_any_byte_is_taken_up_where_it_was_whole(tmp_path: Path) -> None:
     path, lines = tmp_path / "log", _lines(*_EVENTS)
     for length in range(len(b"".join(lines)) + 1):
         path.write_bytes(b"".join(lines)[:length])
-        log, before = reopen(str(path))
-        whole = _whole(lines, length)
-        assert _numbers(before) == list(range(1, whole + 1))
+        log, whole = reopen_log(str(path)), _count_complete(lines, length)
         assert log.append(encode(ENDED)) == whole + 1
         log.sync()
         log.close()
@@ -58,7 +57,7 @@ def test_what_a_crash_left_behind_the_last_record_is_dropped(tmp_path: Path, res
     path, lines = tmp_path / "log", _lines(*_EVENTS)
     path.write_bytes(b"".join(lines) + rest)
     assert _numbers(read_log(str(path))) == [1, 2, 3]
-    log, _ = reopen(str(path))
+    log = reopen_log(str(path))
     log.close()
     assert path.read_bytes() == b"".join(lines)
 
@@ -81,7 +80,7 @@ def test_a_damaged_log_is_never_cut_by_taking_it_up(tmp_path: Path) -> None:
     damaged = b"".join([lines[0], b"x" + lines[1][1:], lines[2]])
     path.write_bytes(damaged)
     with pytest.raises(LogBroken):
-        reopen(str(path))
+        reopen_log(str(path))
     assert path.read_bytes() == damaged
 
 
@@ -93,16 +92,43 @@ def test_a_gap_a_repetition_or_a_swap_is_damage(tmp_path: Path, order: list[int]
         read_log(str(path))
 
 
+@pytest.mark.parametrize("block", range(1, 40))
+def test_a_log_is_read_alike_in_blocks_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    monkeypatch.setattr("inspan.stores.event_log._BLOCK_BYTES", block)
+    path, lines = tmp_path / "log", _lines(*_EVENTS)
+    for torn in (b"", b"{", b"{}\n"):
+        path.write_bytes(b"".join(lines) + torn)
+        assert _numbers(read_log(str(path))) == [1, 2, 3]
+    path.write_bytes(b"".join([*lines, b"{}\n", lines[0]]))
+    with pytest.raises(LogBroken, match="damaged after record 3"):
+        read_log(str(path))
+
+
+def test_a_log_is_never_held_in_memory_whole(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    texts = [TextSaid(text="x" * 10_000)] * 2_000
+    path.write_bytes(b"".join(_lines(STARTED, *texts, ENDED)))
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in iter_log(str(path))) == len(texts) + 2
+        with pytest.raises(RunBusy):
+            reopen_log(str(path))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < path.stat().st_size / 4
+
+
 def test_an_ended_log_takes_no_more(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"".join(_lines(STARTED, ENDED)))
     with pytest.raises(RunBusy):
-        reopen(str(path))
+        reopen_log(str(path))
 
 
 def test_a_log_that_was_never_begun_is_begun_by_taking_it_up(tmp_path: Path) -> None:
-    log, before = reopen(str(tmp_path / "log"))
-    assert (before, log.append(encode(ENDED))) == ([], 1)
+    log = reopen_log(str(tmp_path / "log"))
+    assert log.append(encode(ENDED)) == 1
     log.sync()
     log.close()
     assert _numbers(read_log(str(tmp_path / "log"))) == [1]
@@ -138,13 +164,13 @@ def test_a_closed_log_leaves_no_reserve_behind(tmp_path: Path) -> None:
 def test_a_log_in_a_place_that_is_no_folder_is_told_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     path = str(tmp_path / "file" / "log")
-    for act in (RunLog, read_log, reopen):
+    for act in (RunLog, read_log, reopen_log):
         with pytest.raises(StateUnusable, match=f"Cannot use {path}: Not a directory. Check its owner"):
             act(path)
 
 
 def test_a_disk_that_fills_in_the_middle_of_a_record_leaves_a_log_that_goes_on(tmp_path: Path) -> None:
-    done = _limited(
+    done = _write_limited(
         tmp_path,
         """
         log.append(body("a" * 3000)); log.flush()
@@ -163,7 +189,7 @@ def test_a_disk_that_fills_in_the_middle_of_a_record_leaves_a_log_that_goes_on(t
 
 
 def test_a_full_disk_is_told_in_the_room_that_was_kept(tmp_path: Path) -> None:
-    done = _limited(
+    done = _write_limited(
         tmp_path,
         """
         log.append(body("a" * 3000)); log.flush()
@@ -174,7 +200,7 @@ def test_a_full_disk_is_told_in_the_room_that_was_kept(tmp_path: Path) -> None:
             log.flush()
         except OSError:
             refused += 1
-        log.give_up(body("the disk is full")); log.close()
+        log.write_last_record(body("the disk is full")); log.close()
         """,
     )
     assert done == (1, [1, 2])
@@ -182,10 +208,10 @@ def test_a_full_disk_is_told_in_the_room_that_was_kept(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_takes_nothing_back_that_a_follower_has_seen(tmp_path: Path) -> None:
-    done = _limited(
+    done = _write_limited(
         tmp_path,
         """
-        from inspan.stores.log import LogReader
+        from inspan.stores.event_log import LogReader
         reader = LogReader(path)
         for number in range(10): log.append(body("x" * 500))
         limit(4096)
@@ -196,21 +222,21 @@ def test_a_full_disk_takes_nothing_back_that_a_follower_has_seen(tmp_path: Path)
         seen = [record.number for record in reader.read()]
         assert seen == [1, 2, 3, 4, 5, 6, 7], seen
         limit(unlimited)
-        log.give_up(body("the disk is full")); log.close()
+        log.write_last_record(body("the disk is full")); log.close()
         assert [record.number for record in reader.read()] == [8]
         """,
     )
     assert done == (1, [1, 2, 3, 4, 5, 6, 7, 8])
 
 
-def _limited(folder: Path, acts: str) -> tuple[int, list[int]]:
+def _write_limited(folder: Path, acts: str) -> tuple[int, list[int]]:
     """Writes a log in a process whose files may not grow at will; how often it was refused, and what can be read."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     script = f"""
 import resource
 from inspan.protocol.events import TextSaid
 from inspan.protocol.wire import encode
-from inspan.stores.log import RunLog
+from inspan.stores.event_log import RunLog
 unlimited, refused = {soft}, 0
 def limit(size): resource.setrlimit(resource.RLIMIT_FSIZE, (size, {hard}))
 def body(text): return encode(TextSaid(text=text))
@@ -221,3 +247,16 @@ print(refused)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return int(done.stdout), _numbers(read_log(str(folder / "log")))
+
+
+def test_a_log_that_one_process_begins_another_goes_on_with(tmp_path: Path) -> None:
+    path = str(tmp_path / "log")
+    begin_log(path, encode(STARTED))
+    assert [record.event for record in read_log(path)] == [STARTED]
+    assert (tmp_path / "log.reserve").stat().st_size > 0
+    log = resume_log(path)
+    log.append(encode(ENDED))
+    log.flush()
+    log.close()
+    assert [(record.number, record.event) for record in read_log(path)] == [(1, STARTED), (2, ENDED)]
+    assert not (tmp_path / "log.reserve").exists()

@@ -26,13 +26,13 @@ FULL_EXIT = Exit(
 )
 
 
-def written(*, out: list[bytes], err: list[bytes], exit: Exit = EXIT) -> bytes:
+def encode_recording(*, out: list[bytes], err: list[bytes], exit: Exit = EXIT) -> bytes:
     file = BytesIO()
     assert recording.write(file, HEADER, out=out, err=err, exit=exit) == len(out) + len(err)
     return file.getvalue()
 
 
-def refused(path: Path) -> BadInput:
+def expect_refusal(path: Path) -> BadInput:
     with pytest.raises(BadInput) as caught:
         recording.read(str(path))
     assert caught.value.message.startswith(f"recording '{path}': ")
@@ -41,7 +41,7 @@ def refused(path: Path) -> BadInput:
 
 
 def test_a_recording_is_lines_of_json_that_a_person_can_compare() -> None:
-    lines = written(out=[b'{"a":1}', b""], err=["caf\u00e9".encode()], exit=FULL_EXIT).decode().splitlines()
+    lines = encode_recording(out=[b'{"a":1}', b""], err=["caf\u00e9".encode()], exit=FULL_EXIT).decode().splitlines()
     assert [json.loads(line) for line in lines] == [
         {
             "recording": 1,
@@ -66,7 +66,7 @@ def test_a_recording_is_lines_of_json_that_a_person_can_compare() -> None:
 
 
 def test_bytes_that_are_no_text_are_kept(tmp_path: Path) -> None:
-    data = written(out=[b"\xff\x00", b"text"], err=[b"\xe9"])
+    data = encode_recording(out=[b"\xff\x00", b"text"], err=[b"\xe9"])
     assert data.splitlines()[1] == b'{"out64":"/wA="}'
     (tmp_path / "r").write_bytes(data)
     assert recording.read(str(tmp_path / "r")) == Recording(
@@ -82,24 +82,24 @@ def test_whatever_an_agent_says_comes_back_byte_for_byte(
     tmp_path_factory: pytest.TempPathFactory, out: list[bytes], err: list[bytes]
 ) -> None:
     path = tmp_path_factory.mktemp("r") / "r"
-    path.write_bytes(written(out=out, err=err, exit=FULL_EXIT))
+    path.write_bytes(encode_recording(out=out, err=err, exit=FULL_EXIT))
     assert recording.read(str(path)) == Recording(header=HEADER, out=out, err=err, exit=FULL_EXIT)
 
 
 def test_a_line_of_ten_megabytes_is_read(tmp_path: Path) -> None:
     long = b"x" * 10_000_000
-    (tmp_path / "r").write_bytes(written(out=[long], err=[]))
+    (tmp_path / "r").write_bytes(encode_recording(out=[long], err=[]))
     assert recording.read(str(tmp_path / "r")).out == [long]
 
 
-GOOD = written(out=[b"one", b"two"], err=[b"three"])
+GOOD = encode_recording(out=[b"one", b"two"], err=[b"three"])
 FIRST, ONE, TWO, THREE, LAST = GOOD.splitlines(keepends=True)
 
 
 @pytest.mark.parametrize("end", range(len(FIRST), len(GOOD) - 1))
 def test_a_recording_that_was_cut_anywhere_is_called_short(tmp_path: Path, end: int) -> None:
     (tmp_path / "r").write_bytes(GOOD[:end])
-    error = refused(tmp_path / "r")
+    error = expect_refusal(tmp_path / "r")
     assert "before the line that says how the agent left" in error.message
     assert "cut short" in error.next_step
 
@@ -127,14 +127,14 @@ def test_a_missing_newline_at_the_very_end_cuts_nothing(tmp_path: Path) -> None:
 )
 def test_what_is_no_recording_is_told_so(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "r").write_bytes(content)
-    error = refused(tmp_path / "r")
-    assert error.message.endswith("it is no recording: line 1 is no header.")
-    assert "inspan record" in error.next_step
+    error = expect_refusal(tmp_path / "r")
+    assert error.message.endswith("it is not a recording: line 1 is not a header.")
+    assert "inspan export" in error.next_step
 
 
 def test_a_recording_of_a_newer_inspan_is_told_so_whatever_else_it_holds(tmp_path: Path) -> None:
     (tmp_path / "r").write_bytes(b'{"recording":2,"agents":["a"]}\nwhatever\n')
-    error = refused(tmp_path / "r")
+    error = expect_refusal(tmp_path / "r")
     assert error.message.endswith("line 1 says version 2; this inspan reads version 1.")
     assert "Upgrade" in error.next_step
 
@@ -162,9 +162,9 @@ def test_a_recording_of_a_newer_inspan_is_told_so_whatever_else_it_holds(tmp_pat
 )
 def test_a_line_that_cannot_be_used_is_named(tmp_path: Path, content: bytes, says: str) -> None:
     (tmp_path / "r").write_bytes(content)
-    assert f"'{tmp_path / 'r'}': {says}" in refused(tmp_path / "r").message
+    assert f"'{tmp_path / 'r'}': {says}" in expect_refusal(tmp_path / "r").message
 
 
 def test_a_file_that_cannot_be_opened_is_told_so(tmp_path: Path) -> None:
-    assert "it cannot be read: No such file or directory." in refused(tmp_path / "gone").message
-    assert "it cannot be read: Is a directory." in refused(tmp_path).message
+    assert "it cannot be read: No such file or directory." in expect_refusal(tmp_path / "gone").message
+    assert "it cannot be read: Is a directory." in expect_refusal(tmp_path).message

@@ -7,34 +7,38 @@ from pathlib import Path
 
 import pytest
 
-from inspan.stores.git import NoSnapshot
+from inspan.stores.git import SnapshotError
+from inspan.stores.git_tree import KEPT_BYTES, LARGE_BYTES
 from inspan.stores.repository import find_repository
-from inspan.stores.snapshot import Snapshot, load, patch_between
-from inspan.stores.trees import KEPT_BYTES, LARGE_BYTES
+from inspan.stores.snapshot import Snapshot, load_snapshot, patch_between
 
-from .ground import Ground, content, wrapped_git
+from .snapshot_repository import SnapshotRepository, content, wrap_git
 
 NOTHING: dict[str, str] = {}
 
 
 @pytest.fixture
-def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
+def snapshot_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SnapshotRepository:
     (tmp_path / "home").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     for name in ("XDG_CONFIG_HOME", "GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_CONFIG_GLOBAL"):
         monkeypatch.delenv(name, raising=False)
-    return Ground(tmp_path)
+    return SnapshotRepository(tmp_path)
 
 
-def test_files_are_told_as_added_modified_and_deleted(ground: Ground) -> None:
+def test_files_are_told_as_added_modified_and_deleted(snapshot_repository: SnapshotRepository) -> None:
     def act() -> None:
-        ground.write("kept.txt", "one\n2\nthree\n")
-        ground.write("deep/er/new.txt", "new\n")
-        (ground.top / "gone.txt").unlink()
+        snapshot_repository.write("kept.txt", "one\n2\nthree\n")
+        snapshot_repository.write("deep/er/new.txt", "new\n")
+        (snapshot_repository.top / "gone.txt").unlink()
 
-    assert ground.changes(act) == {"deep/er/new.txt": "added", "gone.txt": "deleted", "kept.txt": "modified"}
-    assert ground.patch() == (
+    assert snapshot_repository.changes_of(act) == {
+        "deep/er/new.txt": "added",
+        "gone.txt": "deleted",
+        "kept.txt": "modified",
+    }
+    assert snapshot_repository.patch() == (
         "diff --git a/deep/er/new.txt b/deep/er/new.txt\n"
         "new file mode 100644\n"
         "index 0000000..3e75765\n"
@@ -61,63 +65,69 @@ def test_files_are_told_as_added_modified_and_deleted(ground: Ground) -> None:
     )
 
 
-def test_a_run_that_changed_nothing_has_no_changes(ground: Ground) -> None:
-    assert ground.changes(lambda: None) == NOTHING
-    assert ground.patch() == ""
+def test_a_run_that_changed_nothing_has_no_changes(snapshot_repository: SnapshotRepository) -> None:
+    assert snapshot_repository.changes_of(lambda: None) == NOTHING
+    assert snapshot_repository.patch() == ""
 
 
-def test_what_was_changed_before_the_run_is_not_its_doing(ground: Ground) -> None:
-    ground.write("kept.txt", "mine\n")
-    ground.write("staged.txt", "mine\n")
-    ground.git("add", "staged.txt")
-    ground.write("loose.txt", "mine\n")
-    (ground.top / "gone.txt").unlink()
-    assert ground.changes(lambda: ground.write("loose.txt", "not mine\n")) == {"loose.txt": "modified"}
+def test_what_was_changed_before_the_run_is_not_its_doing(snapshot_repository: SnapshotRepository) -> None:
+    snapshot_repository.write("kept.txt", "mine\n")
+    snapshot_repository.write("staged.txt", "mine\n")
+    snapshot_repository.git("add", "staged.txt")
+    snapshot_repository.write("loose.txt", "mine\n")
+    (snapshot_repository.top / "gone.txt").unlink()
+    assert snapshot_repository.changes_of(lambda: snapshot_repository.write("loose.txt", "not mine\n")) == {
+        "loose.txt": "modified"
+    }
 
 
-def test_what_the_run_committed_is_told_like_the_rest(ground: Ground) -> None:
+def test_what_the_run_committed_is_told_like_the_rest(snapshot_repository: SnapshotRepository) -> None:
     def act() -> None:
-        ground.git("checkout", "-qb", "other")
-        ground.write("new.txt", "new\n")
-        ground.commit()
+        snapshot_repository.git("checkout", "-qb", "other")
+        snapshot_repository.write("new.txt", "new\n")
+        snapshot_repository.commit()
 
-    assert ground.changes(act) == {"new.txt": "added"}
+    assert snapshot_repository.changes_of(act) == {"new.txt": "added"}
 
 
-def test_ignored_files_are_left_out_wherever_they_are_listed(ground: Ground) -> None:
-    ground.write(".gitignore", "*.log\n")
-    (ground.top / ".git/info/exclude").write_text("*.private\n")
-    (ground.root / "ignored").write_text("*.global\n")
-    ground.git("config", "--global", "core.excludesFile", str(ground.root / "ignored"))
+def test_ignored_files_are_left_out_wherever_they_are_listed(snapshot_repository: SnapshotRepository) -> None:
+    snapshot_repository.write(".gitignore", "*.log\n")
+    (snapshot_repository.top / ".git/info/exclude").write_text("*.private\n")
+    (snapshot_repository.root / "ignored").write_text("*.global\n")
+    snapshot_repository.git("config", "--global", "core.excludesFile", str(snapshot_repository.root / "ignored"))
     names = ("a.log", "a.private", "a.global", "a.txt")
-    assert ground.changes(lambda: [ground.write(name, "x") for name in names]) == {"a.txt": "added"}
+    assert snapshot_repository.changes_of(lambda: [snapshot_repository.write(name, "x") for name in names]) == {
+        "a.txt": "added"
+    }
 
 
-def test_a_file_that_is_ignored_and_in_the_repository_is_told(ground: Ground) -> None:
-    ground.write(".gitignore", "kept.txt\n")
-    assert ground.changes(lambda: ground.write("kept.txt", "new\n")) == {"kept.txt": "modified"}
+def test_a_file_that_is_ignored_and_in_the_repository_is_told(snapshot_repository: SnapshotRepository) -> None:
+    snapshot_repository.write(".gitignore", "kept.txt\n")
+    assert snapshot_repository.changes_of(lambda: snapshot_repository.write("kept.txt", "new\n")) == {
+        "kept.txt": "modified"
+    }
 
 
-def test_modes_links_and_kinds_are_told(ground: Ground) -> None:
-    ground.write("becomes-folder", "x")
-    ground.write("becomes-file/inner", "x")
-    ground.write("run.sh", "x")
-    os.symlink("kept.txt", ground.top / "link")
-    ground.commit()
+def test_modes_links_and_kinds_are_told(snapshot_repository: SnapshotRepository) -> None:
+    snapshot_repository.write("becomes-folder", "x")
+    snapshot_repository.write("becomes-file/inner", "x")
+    snapshot_repository.write("run.sh", "x")
+    os.symlink("kept.txt", snapshot_repository.top / "link")
+    snapshot_repository.commit()
 
     def act() -> None:
-        (ground.top / "run.sh").chmod(0o755)
-        (ground.top / "link").unlink()
-        os.symlink("elsewhere", ground.top / "link")
-        (ground.top / "becomes-folder").unlink()
-        ground.write("becomes-folder/inner", "x")
-        shutil.rmtree(ground.top / "becomes-file")
-        ground.write("becomes-file", "x")
-        os.mkfifo(ground.top / "pipe")
-        (ground.top / "gone.txt").unlink()
-        os.mkfifo(ground.top / "gone.txt")
+        (snapshot_repository.top / "run.sh").chmod(0o755)
+        (snapshot_repository.top / "link").unlink()
+        os.symlink("elsewhere", snapshot_repository.top / "link")
+        (snapshot_repository.top / "becomes-folder").unlink()
+        snapshot_repository.write("becomes-folder/inner", "x")
+        shutil.rmtree(snapshot_repository.top / "becomes-file")
+        snapshot_repository.write("becomes-file", "x")
+        os.mkfifo(snapshot_repository.top / "pipe")
+        (snapshot_repository.top / "gone.txt").unlink()
+        os.mkfifo(snapshot_repository.top / "gone.txt")
 
-    assert ground.changes(act) == {
+    assert snapshot_repository.changes_of(act) == {
         "becomes-file": "added",
         "becomes-file/inner": "deleted",
         "becomes-folder": "deleted",
@@ -128,195 +138,220 @@ def test_modes_links_and_kinds_are_told(ground: Ground) -> None:
     }
 
 
-def test_names_are_told_whatever_they_hold(ground: Ground) -> None:
+def test_names_are_told_whatever_they_hold(snapshot_repository: SnapshotRepository) -> None:
     names = [b"tab\tnew\nline", b"-dash", b":(top)magic", b'"quotes"\\', b"latin-\xe9", "größe".encode(), b" blank "]
 
     def act() -> None:
         for name in names:
-            Path(os.fsdecode(os.fsencode(ground.top) + b"/" + name)).write_text("x")
+            Path(os.fsdecode(os.fsencode(snapshot_repository.top) + b"/" + name)).write_text("x")
 
-    assert ground.changes(act) == {name.decode(errors="backslashreplace"): "added" for name in names}
+    assert snapshot_repository.changes_of(act) == {name.decode(errors="backslashreplace"): "added" for name in names}
 
 
-def test_a_change_within_one_tick_of_the_clock_is_seen(ground: Ground) -> None:
+def test_a_change_within_one_tick_of_the_clock_is_seen(snapshot_repository: SnapshotRepository) -> None:
     tick = (1_700_000_000_000_000_000, 1_700_000_000_000_000_000)
-    ground.git("config", "core.trustctime", "false")
-    os.utime(ground.write("kept.txt", "aaa"), ns=tick)
-    ground.commit()
-    os.utime(ground.top / ".git/index", ns=tick)
-    os.utime(ground.write("kept.txt", "bbb"), ns=tick)
-    ground.first()
-    assert b"".join(patch_between(str(ground.folder), now=ground.git("rev-parse", "HEAD^{tree}").strip())).endswith(
-        b"-bbb\n\\ No newline at end of file\n+aaa\n\\ No newline at end of file\n"
-    )
+    snapshot_repository.git("config", "core.trustctime", "false")
+    os.utime(snapshot_repository.write("kept.txt", "aaa"), ns=tick)
+    snapshot_repository.commit()
+    os.utime(snapshot_repository.top / ".git/index", ns=tick)
+    os.utime(snapshot_repository.write("kept.txt", "bbb"), ns=tick)
+    snapshot_repository.take_first()
+    assert b"".join(
+        patch_between(str(snapshot_repository.folder), now=snapshot_repository.git("rev-parse", "HEAD^{tree}").strip())
+    ).endswith(b"-bbb\n\\ No newline at end of file\n+aaa\n\\ No newline at end of file\n")
 
 
-def test_the_repository_is_left_as_it_was(ground: Ground) -> None:
-    ground.write("kept.txt", "mine\n")
-    ground.write("staged.txt", "mine\n")
-    ground.git("add", "staged.txt")
-    before = content(ground.top / ".git")
-    assert ground.changes(lambda: ground.write("new.txt", "new\n")) == {"new.txt": "added"}
-    assert content(ground.top / ".git") == before
+def test_the_repository_is_left_as_it_was(snapshot_repository: SnapshotRepository) -> None:
+    snapshot_repository.write("kept.txt", "mine\n")
+    snapshot_repository.write("staged.txt", "mine\n")
+    snapshot_repository.git("add", "staged.txt")
+    before = content(snapshot_repository.top / ".git")
+    assert snapshot_repository.changes_of(lambda: snapshot_repository.write("new.txt", "new\n")) == {"new.txt": "added"}
+    assert content(snapshot_repository.top / ".git") == before
 
 
-def test_only_what_differs_is_kept_and_the_repository_is_not_needed(ground: Ground) -> None:
-    ground.write("untouched.txt", "the same before and after\n")
-    ground.write("touched.txt", "before\n")
-    ground.changes(lambda: ground.write("touched.txt", "after\n"))
-    patch = ground.patch()
-    shutil.rmtree(ground.top)
-    assert ground.told() == {"touched.txt": "modified"}
-    assert ground.patch() == patch
+def test_only_what_differs_is_kept_and_the_repository_is_not_needed(snapshot_repository: SnapshotRepository) -> None:
+    snapshot_repository.write("untouched.txt", "the same before and after\n")
+    snapshot_repository.write("touched.txt", "before\n")
+    snapshot_repository.changes_of(lambda: snapshot_repository.write("touched.txt", "after\n"))
+    patch = snapshot_repository.patch()
+    shutil.rmtree(snapshot_repository.top)
+    assert snapshot_repository.list_changes() == {"touched.txt": "modified"}
+    assert snapshot_repository.patch() == patch
     assert "-before\n+after\n" in patch
-    files = sorted(path.suffix for path in ground.folder.rglob("*") if path.is_file())
+    files = sorted(path.suffix for path in snapshot_repository.folder.rglob("*") if path.is_file())
     assert files == ["", "", "", ".idx", ".json", ".pack"]
-    listed = ["git", "--git-dir", str(ground.folder / "snapshot"), "cat-file", "--batch-all-objects", "--batch-check"]
+    listed = [
+        "git",
+        "--git-dir",
+        str(snapshot_repository.folder / "snapshot"),
+        "cat-file",
+        "--batch-all-objects",
+        "--batch-check",
+    ]
     kinds = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.split()[1::3]
     assert sorted(kinds) == ["blob", "blob", "tree", "tree"]
 
 
-def test_nothing_but_its_owner_can_read_what_is_kept(ground: Ground) -> None:
-    ground.changes(lambda: ground.write("new.txt", "new\n"))
-    assert (ground.folder / "snapshot").stat().st_mode & 0o777 == 0o700
+def test_nothing_but_its_owner_can_read_what_is_kept(snapshot_repository: SnapshotRepository) -> None:
+    snapshot_repository.changes_of(lambda: snapshot_repository.write("new.txt", "new\n"))
+    assert (snapshot_repository.folder / "snapshot").stat().st_mode & 0o777 == 0o700
 
 
 # Repositories in an unusual state.
 
 
-def test_a_repository_without_a_commit(ground: Ground) -> None:
-    shutil.rmtree(ground.top / ".git")
-    ground.git("init", "-q")
-    assert ground.changes(lambda: ground.write("new.txt", "x")) == {"new.txt": "added"}
+def test_a_repository_without_a_commit(snapshot_repository: SnapshotRepository) -> None:
+    shutil.rmtree(snapshot_repository.top / ".git")
+    snapshot_repository.git("init", "-q")
+    assert snapshot_repository.changes_of(lambda: snapshot_repository.write("new.txt", "x")) == {"new.txt": "added"}
 
 
-def test_a_repository_in_the_middle_of_a_merge(ground: Ground) -> None:
-    ground.git("checkout", "-qb", "other")
-    ground.write("kept.txt", "theirs\n")
-    ground.git("commit", "-qam", "theirs")
-    ground.git("checkout", "-q", "-")
-    ground.write("kept.txt", "ours\n")
-    ground.git("rm", "-q", "gone.txt")
-    ground.git("commit", "-qam", "ours")
+def test_a_repository_in_the_middle_of_a_merge(snapshot_repository: SnapshotRepository) -> None:
+    snapshot_repository.git("checkout", "-qb", "other")
+    snapshot_repository.write("kept.txt", "theirs\n")
+    snapshot_repository.git("commit", "-qam", "theirs")
+    snapshot_repository.git("checkout", "-q", "-")
+    snapshot_repository.write("kept.txt", "ours\n")
+    snapshot_repository.git("rm", "-q", "gone.txt")
+    snapshot_repository.git("commit", "-qam", "ours")
     with pytest.raises(subprocess.CalledProcessError):
-        ground.git("merge", "other")
-    assert ground.changes(lambda: ground.write("kept.txt", "both\n")) == {"kept.txt": "modified"}
-    assert ground.git("status", "--porcelain") == "UU kept.txt\n"
+        snapshot_repository.git("merge", "other")
+    assert snapshot_repository.changes_of(lambda: snapshot_repository.write("kept.txt", "both\n")) == {
+        "kept.txt": "modified"
+    }
+    assert snapshot_repository.git("status", "--porcelain") == "UU kept.txt\n"
 
 
-def test_a_repository_whose_index_is_broken(ground: Ground) -> None:
-    (ground.top / ".git/index").write_bytes(b"DIRC, but no more")
-    assert ground.changes(lambda: ground.write("kept.txt", "x")) == {"kept.txt": "modified"}
+def test_a_repository_whose_index_is_broken(snapshot_repository: SnapshotRepository) -> None:
+    (snapshot_repository.top / ".git/index").write_bytes(b"DIRC, but no more")
+    assert snapshot_repository.changes_of(lambda: snapshot_repository.write("kept.txt", "x")) == {
+        "kept.txt": "modified"
+    }
 
 
-def test_a_repository_whose_configuration_is_broken(ground: Ground) -> None:
-    (ground.top / ".git/config").write_text("[core\n")
-    assert ground.changes(lambda: ground.write("kept.txt", "x")) == {"kept.txt": "modified"}
+def test_a_repository_whose_configuration_is_broken(snapshot_repository: SnapshotRepository) -> None:
+    (snapshot_repository.top / ".git/config").write_text("[core\n")
+    assert snapshot_repository.changes_of(lambda: snapshot_repository.write("kept.txt", "x")) == {
+        "kept.txt": "modified"
+    }
 
 
-def test_a_repository_with_a_split_index(ground: Ground) -> None:
-    ground.git("update-index", "--split-index")
-    assert list((ground.top / ".git").glob("sharedindex.*"))
-    ground.write(".gitignore", "kept.txt\n")  # Only by the index does git know of it.
-    assert ground.changes(lambda: ground.write("kept.txt", "x")) == {"kept.txt": "modified"}
+def test_a_repository_with_a_split_index(snapshot_repository: SnapshotRepository) -> None:
+    snapshot_repository.git("update-index", "--split-index")
+    assert list((snapshot_repository.top / ".git").glob("sharedindex.*"))
+    snapshot_repository.write(".gitignore", "kept.txt\n")  # Only by the index does git know of it.
+    assert snapshot_repository.changes_of(lambda: snapshot_repository.write("kept.txt", "x")) == {
+        "kept.txt": "modified"
+    }
 
 
 @pytest.mark.parametrize("index", ["--no-sparse-index", "--sparse-index"])
-def test_a_sparse_checkout(ground: Ground, index: str) -> None:
+def test_a_sparse_checkout(snapshot_repository: SnapshotRepository, index: str) -> None:
     for name in ("in/a", "out/b", "out/deep/c"):
-        ground.write(name, "x\n")
-    ground.commit()
-    ground.git("sparse-checkout", "set", "--cone", index, "in")
-    assert not (ground.top / "out").exists()
+        snapshot_repository.write(name, "x\n")
+    snapshot_repository.commit()
+    snapshot_repository.git("sparse-checkout", "set", "--cone", index, "in")
+    assert not (snapshot_repository.top / "out").exists()
 
     def act() -> None:
-        ground.write("in/a", "changed\n")
-        ground.write("out/b", "changed\n")
-        ground.write("out/new", "new\n")
+        snapshot_repository.write("in/a", "changed\n")
+        snapshot_repository.write("out/b", "changed\n")
+        snapshot_repository.write("out/new", "new\n")
 
-    assert ground.changes(act) == {"in/a": "modified", "out/b": "modified", "out/new": "added"}
+    assert snapshot_repository.changes_of(act) == {"in/a": "modified", "out/b": "modified", "out/new": "added"}
 
 
-def test_a_linked_worktree(ground: Ground) -> None:
-    (ground.top / ".git/info/exclude").write_text("*.private\n")
-    linked = ground.root / "linked"
-    ground.git("worktree", "add", "-q", str(linked))
+def test_a_linked_worktree(snapshot_repository: SnapshotRepository) -> None:
+    (snapshot_repository.top / ".git/info/exclude").write_text("*.private\n")
+    linked = snapshot_repository.root / "linked"
+    snapshot_repository.git("worktree", "add", "-q", str(linked))
 
     def act() -> None:
         (linked / "kept.txt").write_text("x")
         (linked / "a.private").write_text("x")
-        ground.write("kept.txt", "in the other work tree")
+        snapshot_repository.write("kept.txt", "in the other work tree")
 
-    assert ground.changes(act, cwd=linked) == {"kept.txt": "modified"}
-    assert load(str(ground.folder)).top == str(linked)
-
-
-def test_a_folder_of_a_repository_stands_for_all_of_it(ground: Ground) -> None:
-    ground.write("deep/er/a", "x")
-    assert ground.changes(lambda: ground.write("kept.txt", "x"), cwd=ground.top / "deep/er") == {"kept.txt": "modified"}
+    assert snapshot_repository.changes_of(act, cwd=linked) == {"kept.txt": "modified"}
+    assert load_snapshot(str(snapshot_repository.folder)).top == str(linked)
 
 
-def test_a_submodule_is_told_by_its_commit(ground: Ground) -> None:
-    _add_submodule(ground)
-    inner = ground.top / "sub"
+def test_a_folder_of_a_repository_stands_for_all_of_it(snapshot_repository: SnapshotRepository) -> None:
+    snapshot_repository.write("deep/er/a", "x")
+    assert snapshot_repository.changes_of(
+        lambda: snapshot_repository.write("kept.txt", "x"), cwd=snapshot_repository.top / "deep/er"
+    ) == {"kept.txt": "modified"}
+
+
+def test_a_submodule_is_told_by_its_commit(snapshot_repository: SnapshotRepository) -> None:
+    _add_submodule(snapshot_repository)
+    inner = snapshot_repository.top / "sub"
 
     def act() -> None:
         (inner / "inner.txt").write_text("changed\n")
-        ground.git("commit", "-qam", "inner", cwd=inner)
+        snapshot_repository.git("commit", "-qam", "inner", cwd=inner)
 
-    assert ground.changes(act) == {"sub": "modified"}
-    assert "+Subproject commit" in ground.patch()
-
-
-def test_a_run_inside_a_submodule_is_told_by_its_files(ground: Ground) -> None:
-    _add_submodule(ground)
-    inner = ground.top / "sub"
-    assert ground.changes(lambda: (inner / "inner.txt").write_text("x"), cwd=inner) == {"inner.txt": "modified"}
+    assert snapshot_repository.changes_of(act) == {"sub": "modified"}
+    assert "+Subproject commit" in snapshot_repository.patch()
 
 
-def test_a_repository_that_the_run_made_is_told_by_its_name(ground: Ground) -> None:
+def test_a_run_inside_a_submodule_is_told_by_its_files(snapshot_repository: SnapshotRepository) -> None:
+    _add_submodule(snapshot_repository)
+    inner = snapshot_repository.top / "sub"
+    assert snapshot_repository.changes_of(lambda: (inner / "inner.txt").write_text("x"), cwd=inner) == {
+        "inner.txt": "modified"
+    }
+
+
+def test_a_repository_that_the_run_made_is_told_by_its_name(snapshot_repository: SnapshotRepository) -> None:
     def act() -> None:
-        ground.git("init", "-q", "unborn")
-        ground.git("clone", "-q", ".", "clone")
+        snapshot_repository.git("init", "-q", "unborn")
+        snapshot_repository.git("clone", "-q", ".", "clone")
 
-    assert ground.changes(act) == {"clone": "added", "unborn": "added"}
-
-
-def test_a_repository_of_another_object_format(ground: Ground) -> None:
-    shutil.rmtree(ground.top / ".git")
-    ground.git("init", "-q", "--object-format=sha256")
-    ground.commit()
-    assert ground.changes(lambda: ground.write("kept.txt", "x")) == {"kept.txt": "modified"}
-    assert len(load(str(ground.folder)).before) == 64
+    assert snapshot_repository.changes_of(act) == {"clone": "added", "unborn": "added"}
 
 
-def test_line_endings_are_those_of_the_repository(ground: Ground) -> None:
-    ground.git("config", "core.autocrlf", "true")
-    ground.write("kept.txt", "one\r\ntwo\r\nthree\r\n")
-    ground.commit()
-    assert ground.changes(lambda: ground.write("kept.txt", "one\r\n2\r\nthree\r\n")) == {"kept.txt": "modified"}
-    assert ground.patch().endswith("@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n")
+def test_a_repository_of_another_object_format(snapshot_repository: SnapshotRepository) -> None:
+    shutil.rmtree(snapshot_repository.top / ".git")
+    snapshot_repository.git("init", "-q", "--object-format=sha256")
+    snapshot_repository.commit()
+    assert snapshot_repository.changes_of(lambda: snapshot_repository.write("kept.txt", "x")) == {
+        "kept.txt": "modified"
+    }
+    assert len(load_snapshot(str(snapshot_repository.folder)).before) == 64
+
+
+def test_line_endings_are_those_of_the_repository(snapshot_repository: SnapshotRepository) -> None:
+    snapshot_repository.git("config", "core.autocrlf", "true")
+    snapshot_repository.write("kept.txt", "one\r\ntwo\r\nthree\r\n")
+    snapshot_repository.commit()
+    assert snapshot_repository.changes_of(lambda: snapshot_repository.write("kept.txt", "one\r\n2\r\nthree\r\n")) == {
+        "kept.txt": "modified"
+    }
+    assert snapshot_repository.patch().endswith("@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n")
 
 
 def test_a_repository_that_belongs_to_somebody_else(
-    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    snapshot_repository: SnapshotRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stranger = 'GIT_TEST_ASSUME_DIFFERENT_OWNER=1 exec "$GIT" "$@"'
-    monkeypatch.setenv("PATH", wrapped_git(tmp_path / "programs", stranger))
+    monkeypatch.setenv("PATH", wrap_git(tmp_path / "programs", stranger))
     with pytest.raises(subprocess.CalledProcessError):
-        ground.git("status")
-    assert ground.changes(lambda: ground.write("kept.txt", "x")) == {"kept.txt": "modified"}
+        snapshot_repository.git("status")
+    assert snapshot_repository.changes_of(lambda: snapshot_repository.write("kept.txt", "x")) == {
+        "kept.txt": "modified"
+    }
 
 
-def test_a_state_folder_inside_the_work_tree_is_left_out(ground: Ground) -> None:
-    state = ground.top / "my [state]*"
-    ground.folder = state / "runs" / "run-1"
-    ground.folder.mkdir(parents=True)
-    ground.first(hidden=(str(state),))
-    ground.write("my [state]*/runs/run-1/events.jsonl", "more\n")
-    ground.write("my state/file", "x")
-    ground.second()
-    assert ground.told() == {"my state/file": "added"}
+def test_a_state_folder_inside_the_work_tree_is_left_out(snapshot_repository: SnapshotRepository) -> None:
+    state = snapshot_repository.top / "my [state]*"
+    snapshot_repository.folder = state / "runs" / "run-1"
+    snapshot_repository.folder.mkdir(parents=True)
+    snapshot_repository.take_first(hidden=(str(state),))
+    snapshot_repository.write("my [state]*/runs/run-1/events.jsonl", "more\n")
+    snapshot_repository.write("my state/file", "x")
+    snapshot_repository.take_second()
+    assert snapshot_repository.list_changes() == {"my state/file": "added"}
 
 
 @pytest.mark.parametrize("made", ["nothing", "an empty folder", "a pipe", "a file that points nowhere"])
@@ -335,84 +370,90 @@ def test_what_only_looks_like_a_repository_is_none(tmp_path: Path, made: str) ->
 # Files that are not copied.
 
 
-def test_a_large_file_is_told_and_not_copied(ground: Ground) -> None:
+def test_a_large_file_is_told_and_not_copied(snapshot_repository: SnapshotRepository) -> None:
     for name in ("same", "touched", "shrunk"):
-        os.truncate(ground.write(name, ""), LARGE_BYTES + 1)
+        os.truncate(snapshot_repository.write(name, ""), LARGE_BYTES + 1)
 
     def act() -> None:
-        os.utime(ground.top / "touched", (1, 1))
-        os.truncate(ground.top / "shrunk", 3)
-        os.truncate(ground.write("new", ""), LARGE_BYTES + 2)
+        os.utime(snapshot_repository.top / "touched", (1, 1))
+        os.truncate(snapshot_repository.top / "shrunk", 3)
+        os.truncate(snapshot_repository.write("new", ""), LARGE_BYTES + 2)
 
-    assert ground.changes(act) == {"new": "added", "shrunk": "modified", "touched": "modified"}
-    assert f"+Not kept by inspan: {LARGE_BYTES + 2} bytes, last written at " in ground.patch()
-    kept = sum(path.stat().st_size for path in ground.folder.rglob("*") if path.is_file())
+    assert snapshot_repository.changes_of(act) == {"new": "added", "shrunk": "modified", "touched": "modified"}
+    assert f"+Not kept by inspan: {LARGE_BYTES + 2} bytes, last written at " in snapshot_repository.patch()
+    kept = sum(path.stat().st_size for path in snapshot_repository.folder.rglob("*") if path.is_file())
     assert kept < 1_000_000
 
 
-def test_files_that_are_too_large_together_are_told_and_not_all_copied(ground: Ground) -> None:
+def test_files_that_are_too_large_together_are_told_and_not_all_copied(snapshot_repository: SnapshotRepository) -> None:
     names = [f"data-{number}" for number in range(2 + KEPT_BYTES // (LARGE_BYTES - 1))]
     for number, name in enumerate(names):
-        os.truncate(ground.write(name, ""), LARGE_BYTES - 1 - len(names) + number)
-    ground.write("small", "x")
+        os.truncate(snapshot_repository.write(name, ""), LARGE_BYTES - 1 - len(names) + number)
+    snapshot_repository.write("small", "x")
 
     def act() -> None:
-        ground.write(names[-1], "now small\n")
-        ground.write("small", "y")
+        snapshot_repository.write(names[-1], "now small\n")
+        snapshot_repository.write("small", "y")
 
-    assert ground.changes(act) == {names[-1]: "modified", "small": "modified"}
-    assert "-Not kept by inspan: " in ground.patch()
-    assert "+now small\n" in ground.patch()
+    assert snapshot_repository.changes_of(act) == {names[-1]: "modified", "small": "modified"}
+    assert "-Not kept by inspan: " in snapshot_repository.patch()
+    assert "+now small\n" in snapshot_repository.patch()
 
 
 # What git could be made to do.
 
 
-def test_no_program_that_a_repository_names_is_run(ground: Ground) -> None:
-    _add_submodule(ground)
-    marks = ground.root / "marks"
+def test_no_program_that_a_repository_names_is_run(snapshot_repository: SnapshotRepository) -> None:
+    _add_submodule(snapshot_repository)
+    marks = snapshot_repository.root / "marks"
 
     def plant() -> None:
-        evil = ground.root / "evil"
+        evil = snapshot_repository.root / "evil"
         evil.write_text(f'#!/bin/sh\necho "$@" >> {marks}\ncat\n')
         evil.chmod(0o755)
-        for git_dir in (ground.top / ".git", ground.top / ".git/modules/sub"):
-            _make_hostile(ground, git_dir, str(evil))
-        ground.write(".gitattributes", "* filter=evil diff=evil merge=evil\n")
-        (ground.top / "sub/inner.txt").write_text("CHANGED\n")
+        for git_dir in (snapshot_repository.top / ".git", snapshot_repository.top / ".git/modules/sub"):
+            _make_hostile(snapshot_repository, git_dir, str(evil))
+        snapshot_repository.write(".gitattributes", "* filter=evil diff=evil merge=evil\n")
+        (snapshot_repository.top / "sub/inner.txt").write_text("CHANGED\n")
 
     plant()
-    ground.write("kept.txt", "before\n")
-    ground.write("loose.txt", "before\n")
+    snapshot_repository.write("kept.txt", "before\n")
+    snapshot_repository.write("loose.txt", "before\n")
     marks.unlink(missing_ok=True)
-    ground.first()
+    snapshot_repository.take_first()
     plant()
-    ground.write("kept.txt", "after!\n")
-    ground.write("loose.txt", "after!\n")
-    now = ground.now()
-    ground.second()
-    assert ground.told(now) == ground.told() == {"kept.txt": "modified", "loose.txt": "modified"}
-    assert "-before\n+after!\n" in ground.patch()
+    snapshot_repository.write("kept.txt", "after!\n")
+    snapshot_repository.write("loose.txt", "after!\n")
+    now = snapshot_repository.current_tree()
+    snapshot_repository.take_second()
+    assert (
+        snapshot_repository.list_changes(now)
+        == snapshot_repository.list_changes()
+        == {"kept.txt": "modified", "loose.txt": "modified"}
+    )
+    assert "-before\n+after!\n" in snapshot_repository.patch()
     assert not marks.exists(), marks.read_text()
     with pytest.raises(subprocess.CalledProcessError):
-        ground.git("add", "-A")  # So it is hostile indeed.
+        snapshot_repository.git("add", "-A")  # So it is hostile indeed.
     assert marks.exists()
 
 
-def test_a_missing_object_is_not_fetched(ground: Ground) -> None:
-    marks = ground.root / "marks"
-    name = ground.git("rev-parse", "HEAD:gone.txt").strip()
-    ground.git("sparse-checkout", "set", "--no-cone", "/kept.txt")
-    (ground.top / ".git/objects" / name[:2] / name[2:]).unlink()
-    ground.git("config", "core.repositoryFormatVersion", "1")
+def test_a_missing_object_is_not_fetched(snapshot_repository: SnapshotRepository) -> None:
+    marks = snapshot_repository.root / "marks"
+    name = snapshot_repository.git("rev-parse", "HEAD:gone.txt").strip()
+    snapshot_repository.git("sparse-checkout", "set", "--no-cone", "/kept.txt")
+    (snapshot_repository.top / ".git/objects" / name[:2] / name[2:]).unlink()
+    snapshot_repository.git("config", "core.repositoryFormatVersion", "1")
     for setting, value in {
         "extensions.partialClone": "origin",
         "remote.origin.promisor": "true",
-        "remote.origin.url": f"{ground.root}/nowhere",
+        "remote.origin.url": f"{snapshot_repository.root}/nowhere",
         "remote.origin.uploadpack": f"touch {marks};",
     }.items():
-        ground.git("config", setting, value)
-    assert ground.changes(lambda: ground.write("kept.txt", "x")) == {"kept.txt": "modified"}
+        snapshot_repository.git("config", setting, value)
+    assert snapshot_repository.changes_of(lambda: snapshot_repository.write("kept.txt", "x")) == {
+        "kept.txt": "modified"
+    }
     assert not marks.exists()
 
 
@@ -420,35 +461,43 @@ def test_a_missing_object_is_not_fetched(ground: Ground) -> None:
 
 
 def test_a_snapshot_that_takes_too_long_is_given_up(
-    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    snapshot_repository: SnapshotRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", wrapped_git(tmp_path / "programs", "exec sleep 86400"))
-    with pytest.raises(NoSnapshot) as caught:
-        ground.first(limit_s=0.2)
+    monkeypatch.setenv("PATH", wrap_git(tmp_path / "programs", "exec sleep 86400"))
+    with pytest.raises(SnapshotError) as caught:
+        snapshot_repository.take_first(limit_s=0.2)
     assert str(caught.value) == "A snapshot took longer than 0.2 s."
 
 
-def test_a_machine_without_git_is_told(ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_git_is_told(
+    snapshot_repository: SnapshotRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NoSnapshot) as caught:
-        ground.first()
+    with pytest.raises(SnapshotError) as caught:
+        snapshot_repository.take_first()
     assert str(caught.value) == "There is no git program on PATH."
 
 
-def test_what_git_complains_of_is_told(ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_git_complains_of_is_told(
+    snapshot_repository: SnapshotRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fails = 'test "$3" = write-tree && { echo "fatal: no room." >&2; exit 128; }\nexec "$GIT" "$@"'
-    monkeypatch.setenv("PATH", wrapped_git(tmp_path / "programs", fails))
-    with pytest.raises(NoSnapshot) as caught:
-        ground.first()
+    monkeypatch.setenv("PATH", wrap_git(tmp_path / "programs", fails))
+    with pytest.raises(SnapshotError) as caught:
+        snapshot_repository.take_first()
     assert str(caught.value) == "`git write-tree` failed: fatal: no room."
 
 
-def test_a_step_that_fails_once_is_tried_again(ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_fails_once_is_tried_again(
+    snapshot_repository: SnapshotRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     failed = tmp_path / "failed"
     fails = f'test "$3" = update-index && test ! -e {failed} && {{ touch {failed}; exit 128; }}\nexec "$GIT" "$@"'
-    ground.write("new.txt", "x")
-    monkeypatch.setenv("PATH", wrapped_git(tmp_path / "programs", fails))
-    assert ground.changes(lambda: ground.write("kept.txt", "x")) == {"kept.txt": "modified"}
+    snapshot_repository.write("new.txt", "x")
+    monkeypatch.setenv("PATH", wrap_git(tmp_path / "programs", fails))
+    assert snapshot_repository.changes_of(lambda: snapshot_repository.write("kept.txt", "x")) == {
+        "kept.txt": "modified"
+    }
     assert failed.exists()
 
 
@@ -460,7 +509,7 @@ def test_a_step_that_fails_once_is_tried_again(ground: Ground, tmp_path: Path, m
 def test_a_run_folder_without_a_snapshot_says_so(tmp_path: Path, text: str | None, problem: str) -> None:
     if text is not None:
         (tmp_path / "snapshot.json").write_text(text)
-    found = load(str(tmp_path))
+    found = load_snapshot(str(tmp_path))
     assert found == Snapshot(problem=found.problem)
     assert found.problem.startswith(problem)
 
@@ -468,70 +517,74 @@ def test_a_run_folder_without_a_snapshot_says_so(tmp_path: Path, text: str | Non
 # How the difference is shown.
 
 
-def test_a_living_run_is_compared_with_the_files_as_they_are(ground: Ground) -> None:
-    ground.first()
-    ground.write("kept.txt", "now\n")
-    assert ground.told(ground.now()) == {"kept.txt": "modified"}
-    ground.write("kept.txt", "one\ntwo\nthree\n")
-    ground.write("later.txt", "x")
-    assert ground.told(ground.now()) == {"later.txt": "added"}
-    ground.second()
-    assert ground.told() == {"later.txt": "added"}
-    assert [path.name for path in (ground.folder / "snapshot").glob("now-*")] == []
+def test_a_living_run_is_compared_with_the_files_as_they_are(snapshot_repository: SnapshotRepository) -> None:
+    snapshot_repository.take_first()
+    snapshot_repository.write("kept.txt", "now\n")
+    assert snapshot_repository.list_changes(snapshot_repository.current_tree()) == {"kept.txt": "modified"}
+    snapshot_repository.write("kept.txt", "one\ntwo\nthree\n")
+    snapshot_repository.write("later.txt", "x")
+    assert snapshot_repository.list_changes(snapshot_repository.current_tree()) == {"later.txt": "added"}
+    snapshot_repository.take_second()
+    assert snapshot_repository.list_changes() == {"later.txt": "added"}
+    assert [path.name for path in (snapshot_repository.folder / "snapshot").glob("now-*")] == []
 
 
-def test_a_summary_and_names(ground: Ground) -> None:
+def test_a_summary_and_names(snapshot_repository: SnapshotRepository) -> None:
     def act() -> None:
-        ground.write("kept.txt", "one\n2\nthree\n")
-        (ground.top / "gone.txt").rename(ground.top / "größe.txt")
+        snapshot_repository.write("kept.txt", "one\n2\nthree\n")
+        (snapshot_repository.top / "gone.txt").rename(snapshot_repository.top / "größe.txt")
 
-    ground.changes(act)
-    assert ground.patch(names=True) == "gone.txt\ngröße.txt\nkept.txt\n"
-    assert ground.patch(stat=True) == (
+    snapshot_repository.changes_of(act)
+    assert snapshot_repository.patch(names=True) == "gone.txt\ngröße.txt\nkept.txt\n"
+    assert snapshot_repository.patch(stat=True) == (
         " gone.txt => größe.txt | 0\n kept.txt              | 2 +-\n 2 files changed, 1 insertion(+), 1 deletion(-)\n"
     )
 
 
-def test_a_binary_file_is_named_and_on_demand_given_whole(ground: Ground) -> None:
-    ground.changes(lambda: (ground.top / "picture").write_bytes(b"\0\1\2" * 100))
-    assert ground.patch().endswith("Binary files /dev/null and b/picture differ\n")
-    whole = ground.patch(binary=True)
-    (ground.top / "picture").unlink()
-    subprocess.run(["git", "apply"], cwd=ground.top, input=whole.encode(), check=True)
-    assert (ground.top / "picture").read_bytes() == b"\0\1\2" * 100
+def test_a_binary_file_is_named_and_on_demand_given_whole(snapshot_repository: SnapshotRepository) -> None:
+    snapshot_repository.changes_of(lambda: (snapshot_repository.top / "picture").write_bytes(b"\0\1\2" * 100))
+    assert snapshot_repository.patch().endswith("Binary files /dev/null and b/picture differ\n")
+    whole = snapshot_repository.patch(binary=True)
+    (snapshot_repository.top / "picture").unlink()
+    subprocess.run(["git", "apply"], cwd=snapshot_repository.top, input=whole.encode(), check=True)
+    assert (snapshot_repository.top / "picture").read_bytes() == b"\0\1\2" * 100
 
 
-def test_paths_are_relative_to_where_one_stands(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    ground.changes(lambda: [ground.write(name, "x") for name in ("a.py", "deep/b.py", "deep/c.txt")])
-    (ground.top / "deep").mkdir(exist_ok=True)
+def test_paths_are_relative_to_where_one_stands(
+    snapshot_repository: SnapshotRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot_repository.changes_of(
+        lambda: [snapshot_repository.write(name, "x") for name in ("a.py", "deep/b.py", "deep/c.txt")]
+    )
+    (snapshot_repository.top / "deep").mkdir(exist_ok=True)
     for where, paths, expected in (
-        (ground.top, ("deep",), {"deep/b.py", "deep/c.txt"}),
-        (ground.top / "deep", ("b.py",), {"deep/b.py"}),
-        (ground.top / "deep", (str(ground.top / "a.py"),), {"a.py"}),
-        (ground.root, ("*.py",), {"a.py", "deep/b.py"}),
+        (snapshot_repository.top, ("deep",), {"deep/b.py", "deep/c.txt"}),
+        (snapshot_repository.top / "deep", ("b.py",), {"deep/b.py"}),
+        (snapshot_repository.top / "deep", (str(snapshot_repository.top / "a.py"),), {"a.py"}),
+        (snapshot_repository.root, ("*.py",), {"a.py", "deep/b.py"}),
     ):
         monkeypatch.chdir(where)
-        assert set(ground.told(paths=paths)) == expected
+        assert set(snapshot_repository.list_changes(paths=paths)) == expected
 
 
-def test_a_path_outside_the_work_tree_is_refused(ground: Ground) -> None:
-    ground.changes(lambda: ground.write("a.py", "x"))
-    with pytest.raises(NoSnapshot) as caught:
-        ground.told(paths=("/nowhere",))
+def test_a_path_outside_the_work_tree_is_refused(snapshot_repository: SnapshotRepository) -> None:
+    snapshot_repository.changes_of(lambda: snapshot_repository.write("a.py", "x"))
+    with pytest.raises(SnapshotError) as caught:
+        snapshot_repository.list_changes(paths=("/nowhere",))
     assert "outside repository" in str(caught.value)
 
 
-def _add_submodule(ground: Ground) -> None:
-    source = ground.root / "source"
-    ground.git("init", "-q", str(source))
+def _add_submodule(snapshot_repository: SnapshotRepository) -> None:
+    source = snapshot_repository.root / "source"
+    snapshot_repository.git("init", "-q", str(source))
     (source / "inner.txt").write_text("inner\n")
-    ground.git("add", ".", cwd=source)
-    ground.git("commit", "-qm", "inner", cwd=source)
-    ground.git("submodule", "--quiet", "add", str(source), "sub")
-    ground.commit()
+    snapshot_repository.git("add", ".", cwd=source)
+    snapshot_repository.git("commit", "-qm", "inner", cwd=source)
+    snapshot_repository.git("submodule", "--quiet", "add", str(source), "sub")
+    snapshot_repository.commit()
 
 
-def _make_hostile(ground: Ground, git_dir: Path, program: str) -> None:
+def _make_hostile(snapshot_repository: SnapshotRepository, git_dir: Path, program: str) -> None:
     settings = {
         "core.fsmonitor": f"{program} fsmonitor",
         "core.hooksPath": str(git_dir / "evil-hooks"),
@@ -548,7 +601,7 @@ def _make_hostile(ground: Ground, git_dir: Path, program: str) -> None:
         "alias.ls-files": f"!{program} alias",
     }
     for name, value in settings.items():
-        ground.git("config", "--file", str(git_dir / "config"), name, value)
+        snapshot_repository.git("config", "--file", str(git_dir / "config"), name, value)
     for folder in ("hooks", "evil-hooks"):
         (git_dir / folder).mkdir(exist_ok=True)
         hook = git_dir / folder / "post-index-change"

@@ -30,7 +30,7 @@ def test_a_change_that_came_before_the_wait_is_not_missed(tmp_path: Path, change
     (tmp_path / "log").touch()
     with FolderWatch(str(tmp_path)) as watch:
         change(tmp_path)
-        assert _waited(watch) < _LONG_S / 2
+        assert _measure_wait(watch) < _LONG_S / 2
 
 
 def test_a_file_that_is_moved_in_wakes(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_file_that_is_moved_in_wakes(tmp_path: Path) -> None:
     (tmp_path / "outside").touch()
     with FolderWatch(str(tmp_path / "watched")) as watch:
         _rename(tmp_path)
-        assert _waited(watch) < _LONG_S / 2
+        assert _measure_wait(watch) < _LONG_S / 2
 
 
 def test_a_change_during_the_wait_wakes(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_change_during_the_wait_wakes(tmp_path: Path) -> None:
     with FolderWatch(str(tmp_path)) as watch:
         writer = threading.Timer(0.1, _append, [tmp_path])
         writer.start()
-        waited = _waited(watch)
+        waited = _measure_wait(watch)
         writer.join()
     assert waited < _LONG_S / 2
 
@@ -70,10 +70,10 @@ def test_a_wait_without_a_change_ends_when_told(tmp_path: Path) -> None:
 
 def test_where_the_system_cannot_watch_it_looks_again_soon(tmp_path: Path) -> None:
     with FolderWatch(str(tmp_path / "not there")) as watch:
-        assert _waited(watch) < _LONG_S / 2
+        assert _measure_wait(watch) < _LONG_S / 2
 
 
-def _waited(watch: FolderWatch) -> float:
+def _measure_wait(watch: FolderWatch) -> float:
     started = time.monotonic()
     watch.wait(_LONG_S)
     return time.monotonic() - started

@@ -5,16 +5,16 @@ from typing import Any
 
 import msgspec
 
-from inspan.engine.large import whole
 from inspan.errors import AgentFailed, RateLimitError, ToolPermissionError
 from inspan.folds.summary import DeniedCall, Summary
-from inspan.protocol.events import RunEnded
+from inspan.protocol.events import MessageEnded, RunEnded
 from inspan.protocol.outcome import Outcome, Reason, Status, status_of
+from inspan.protocol.reasons import REASONS
 from inspan.protocol.task import Task
 from inspan.protocol.usage import Usage
-from inspan.stores.folder import RunFolder
+from inspan.stores.large_text import restore_large_texts
+from inspan.stores.run_folder import RunFolder
 
-from .failures import failure_class
 from .tokens import TokenRecord, add_record
 
 
@@ -25,12 +25,12 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
     resets_at: float | None = None
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
     """How a run ended. `message` is the agent's last word, `answer` the value that fits the schema where one was given.
 
     `cost_cents` is `None` where nobody reported a cost, never 0. `denied` lists every tool call that was not allowed,
     in a run that went well too. `attempts` are the runs that it took: more than one where an answer was repaired, and
-    then `tokens`, `cost_cents` and `duration_s` are those of all of them.
+    then `tokens_used`, `cost_cents` and `duration_s` are those of all of them.
     """
 
     run_id: str
@@ -39,7 +39,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     reason: Reason
     message: str = ""
     answer: Any = None
-    tokens: Usage = Usage()
+    tokens_used: Usage = Usage()
     cost_cents: float | None = None
     rate_limit_hit: RateLimit | None = None
     session_id: str = ""
@@ -71,15 +71,15 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def errors(self) -> tuple[AgentFailed, ...]:
         """What went wrong, as errors that were not raised: the end of the run, and calls that were denied."""
-        found = () if self.ok else (self._failure(),)
+        found = () if self.ok else (self._build_error(),)
         if self.denied and self.reason != "tool_permission":
-            found = (*found, self._denial())
+            found = (*found, self._build_denial_error())
         return found
 
-    def check(self) -> "Result":
+    def check(self) -> "AgentResult":
         """The result itself, or raises the error that stands for a run that did not complete."""
         if not self.ok:
-            raise self._failure()
+            raise self._build_error()
         return self
 
     def record_tokens(self) -> str:
@@ -91,16 +91,16 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
             run_id=self.run_id,
             agent=self.agent,
             outcome=self.outcome,
-            tokens=self.tokens,
+            tokens=self.tokens_used,
             cost_cents=self.cost_cents,
             model_calls=self.model_calls,
             attempts=self.attempts,
         )
         return add_record(os.path.dirname(os.path.dirname(self.folder)), record)
 
-    def _failure(self) -> AgentFailed:
+    def _build_error(self) -> AgentFailed:
         left = "" if self.exit_code is None else f", exit code {self.exit_code}"
-        error = failure_class(self.reason)(
+        error = REASONS[self.reason].error(
             self.error or f"The run ended {self.outcome} ({self.reason}).",
             reason=self.reason,
             run_id=self.run_id,
@@ -114,13 +114,13 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
             error.denied = self.denied
         return error
 
-    def _denial(self) -> ToolPermissionError:
+    def _build_denial_error(self) -> ToolPermissionError:
         names = ", ".join(dict.fromkeys(call.name or call.id for call in self.denied))
         error = ToolPermissionError(
             f"Tool calls that were denied: {len(self.denied)} ({names}).",
             reason="tool_permission",
             run_id=self.run_id,
-            next_step="Allow these tools, or leave it: the agent went on without them.",
+            next_step="Allow these tools, or ignore this: the agent continued without them.",
             tried=f"run {self.run_id} by {self.agent}",
             came_back="; ".join(dict.fromkeys(call.message for call in self.denied if call.message)),
         )
@@ -128,19 +128,19 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return error
 
 
-def result_of(folder: RunFolder, task: Task, summary: Summary) -> Result:
+def build_result(folder: RunFolder, task: Task, summary: Summary) -> AgentResult:
     """The result of an ended run, live or from its log."""
     ended = summary.ended or RunEnded(outcome="lost", reason="supervisor_lost")
-    return Result(
+    return AgentResult(
         run_id=folder.run_id,
         agent=summary.started.agent if summary.started else task.agent,
         outcome=ended.outcome,
         reason=ended.reason,
-        message=whole(summary.answer, folder=folder.path),
-        answer=_answer(folder, task, summary) if ended.outcome == "completed" else None,
-        tokens=ended.usage or Usage(),
+        message=restore_large_texts(summary.answer, folder=folder.path),
+        answer=_load_answer(folder, task, summary) if ended.outcome == "completed" else None,
+        tokens_used=ended.usage or Usage(),
         cost_cents=None if ended.cost_usd is None else round(ended.cost_usd * 100, 7),
-        rate_limit_hit=_rate_limit(summary, ended),
+        rate_limit_hit=_find_rate_limit(summary, ended),
         session_id=ended.session_id or summary.session_id,
         files_changed=tuple(ended.files_changed),
         denied=tuple(summary.denials),
@@ -154,12 +154,39 @@ def result_of(folder: RunFolder, task: Task, summary: Summary) -> Result:
     )
 
 
-def together(earlier: Result, later: Result) -> Result:
+def build_message_result(folder: RunFolder, task: Task, summary: Summary, ended: MessageEnded) -> AgentResult:
+    """The result of one message of an open session; `summary` is of what was told since it went to the agent."""
+    completed = ended.outcome == "completed"
+    return AgentResult(
+        run_id=folder.run_id,
+        agent=task.agent,
+        outcome=ended.outcome,
+        reason=ended.reason,
+        message=restore_large_texts(summary.answer, folder=folder.path),
+        answer=_load_answer(folder, task, summary) if completed else None,
+        tokens_used=ended.usage or Usage(),
+        cost_cents=None if ended.cost_usd is None else round(ended.cost_usd * 100, 7),
+        rate_limit_hit=RateLimit(reason=ended.message, resets_at=ended.resets_at)
+        if summary.rate_limit or ended.reason == "rate_limit"
+        else None,
+        session_id=summary.session_id,
+        files_changed=tuple(summary.files_changed),
+        denied=tuple(summary.denials),
+        error=ended.message,
+        next_step=ended.next,
+        model_calls=ended.model_calls,
+        duration_s=ended.duration_s,
+        folder=folder.path,
+        attempts=(folder.run_id,),
+    )
+
+
+def merge_results(earlier: AgentResult, later: AgentResult) -> AgentResult:
     """The later of two attempts at one answer, with what both have used, changed and met."""
     costs = [each.cost_cents for each in (earlier, later) if each.cost_cents is not None]
     return msgspec.structs.replace(
         later,
-        tokens=earlier.tokens + later.tokens,
+        tokens_used=earlier.tokens_used + later.tokens_used,
         cost_cents=round(sum(costs), 7) if costs else None,
         rate_limit_hit=later.rate_limit_hit or earlier.rate_limit_hit,
         files_changed=tuple(dict.fromkeys((*earlier.files_changed, *later.files_changed))),
@@ -170,18 +197,19 @@ def together(earlier: Result, later: Result) -> Result:
     )
 
 
-def _answer(folder: RunFolder, task: Task, summary: Summary) -> Any:
+def _load_answer(folder: RunFolder, task: Task, summary: Summary) -> Any:
     if task.output_schema is None:
         return None
-    from inspan.engine.answers import Misfit, answer_of  # Start-up time: only answers that are checked need it.
+    # Start-up time: only answers with a schema are checked.
+    from inspan.running.answers import SchemaMismatch, parse_answer
 
     try:
-        return answer_of(summary.answer, task.output_schema, folder=folder.path)
-    except (Misfit, ValueError):
+        return parse_answer(summary.answer, task.output_schema, folder=folder.path)
+    except (SchemaMismatch, ValueError):
         return None  # It fitted when it was given; since then a secret in it, or in the schema, was redacted.
 
 
-def _rate_limit(summary: Summary, ended: RunEnded) -> RateLimit | None:
+def _find_rate_limit(summary: Summary, ended: RunEnded) -> RateLimit | None:
     told = summary.rate_limit
     if told is None and ended.reason != "rate_limit":
         return None

@@ -1,6 +1,5 @@
 """The audit of a task's tokens: one record for each run, in `tokens-used.json` of the task's folder."""
 
-import fcntl
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -11,8 +10,9 @@ import msgspec
 from inspan.errors import StateUnusable
 from inspan.protocol.outcome import Outcome
 from inspan.protocol.usage import Usage
-from inspan.stores.folder import read_json, write_json
-from inspan.stores.paths import unusable
+from inspan.stores.paths import state_error
+from inspan.stores.run_folder import read_json, write_json
+from inspan.system import file_locks
 
 _NAME = "tokens-used.json"
 _SCHEMA = 1
@@ -36,37 +36,42 @@ def add_record(task_folder: str, record: TokenRecord) -> str:
     Any number of processes may do this at once: one waits for the other, and the file is replaced whole or not at all.
     """
     path = os.path.join(task_folder, _NAME)
-    with _alone(f"{path}.lock"):
-        kept = [each for each in _read(path) if not {each.run_id, *each.attempts} & {record.run_id, *record.attempts}]
+    with _lock_file(f"{path}.lock"):
+        kept = [
+            each
+            for each in _read_records(path)
+            if not {each.run_id, *each.attempts} & {record.run_id, *record.attempts}
+        ]
         records = [*kept, record]
-        write_json(path, {"schema": _SCHEMA, "total": _total(records), "runs": [_spelled(each) for each in records]})
+        write_json(
+            path, {"schema": _SCHEMA, "total": _sum_records(records), "runs": [_to_dict(each) for each in records]}
+        )
     return path
 
 
 @contextmanager
-def _alone(path: str) -> Generator[None]:
+def _lock_file(path: str) -> Generator[None]:
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = file_locks.take(path, wait=True)
     except OSError as error:
-        raise unusable(path, error) from error
+        raise state_error(path, error) from error
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(fd)
+        file_locks.release(lock)
 
 
-def _read(path: str) -> list[TokenRecord]:
+def _read_records(path: str) -> list[TokenRecord]:
     if not os.path.exists(path):
         return []
     try:
         return msgspec.convert(read_json(path).get("runs"), list[TokenRecord])
     except msgspec.ValidationError as error:
         step = "Restore it, or move it away: a new one is begun."
-        raise StateUnusable(f"{path} is no record of tokens: {error}.", next_step=step) from error
+        raise StateUnusable(f"{path} is not a record of tokens: {error}.", next_step=step) from error
 
 
-def _total(records: list[TokenRecord]) -> dict[str, Any]:
+def _sum_records(records: list[TokenRecord]) -> dict[str, Any]:
     costs = [record.cost_cents for record in records if record.cost_cents is not None]
     return {
         "runs": sum(len(record.attempts) for record in records),
@@ -77,6 +82,6 @@ def _total(records: list[TokenRecord]) -> dict[str, Any]:
     }
 
 
-def _spelled(record: TokenRecord) -> dict[str, Any]:
+def _to_dict(record: TokenRecord) -> dict[str, Any]:
     """Every count is written, zeros too: an auditor should not have to know what is left out."""
     return {**msgspec.structs.asdict(record), "tokens": msgspec.structs.asdict(record.tokens)}

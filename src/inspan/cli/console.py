@@ -8,7 +8,7 @@ from typing import TextIO
 from inspan.protocol.events import Event
 from inspan.reporters.console import ConsoleReporter
 from inspan.reporters.events import report_events
-from inspan.reporters.text import cut as cut
+from inspan.reporters.text import truncate as truncate
 
 
 class Console:

@@ -2,7 +2,7 @@
 
 import click
 
-from inspan.config.durations import seconds
+from inspan.config.durations import parse_duration
 
 
 class Duration(click.ParamType[float | None]):
@@ -14,6 +14,6 @@ class Duration(click.ParamType[float | None]):
         if value is None or isinstance(value, float):
             return value
         try:
-            return seconds(str(value))
+            return parse_duration(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)

@@ -15,13 +15,13 @@ class Moment(click.ParamType[float]):
     name = "moment"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = value if isinstance(value, float) else _seconds(str(value))
+        found = value if isinstance(value, float) else _parse_moment(str(value))
         if found is None:
-            self.fail(f"{value!r} is no moment: use 30m, 12h, 7d, 4w or a day such as 2026-11-01.", param, ctx)
+            self.fail(f"{value!r} is not a moment: use 30m, 12h, 7d, 4w or a day such as 2026-11-01.", param, ctx)
         return found
 
 
-def _seconds(text: str) -> float | None:
+def _parse_moment(text: str) -> float | None:
     ago = re.fullmatch(r"(\d+(?:\.\d+)?)([mhdw])", text)
     if ago:
         return time.time() - float(ago[1]) * _UNITS_S[ago[2]]

@@ -1,29 +1,34 @@
-"""Arguments that name runs and agents: what they accept, and what a shell offers while one is being typed."""
+"""Arguments that name runs and agents: what they accept, what they stand for, and what a shell offers meanwhile."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from inspan.runs.projects import LAST, LAST_ANYWHERE
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-Offer = Literal["living", "ended", "any"]
+    from inspan.runs.projects import Scope
+    from inspan.stores.run_folder import RunFolder
 
-_LAST = "@last"
+RunFilter = Literal["living", "ended", "any"]
+
 _LIMIT = 50
 _HELP_CHARACTERS = 60
-Named = tuple[str, str]
+Suggestion = tuple[str, str]
 
 
 class RunName(click.ParamType[str]):
-    """A run by its id, the beginning of one, or `@last`. `offer` says which runs a shell proposes."""
+    """A run by its id, the beginning of one, `@last` or `@last-anywhere`. A shell proposes the runs of `run_filter`."""
 
     name = "run"
 
-    def __init__(self, offer: Offer = "any") -> None:
-        self._offer: Offer = offer
+    def __init__(self, run_filter: RunFilter = "any") -> None:
+        self._run_filter: RunFilter = run_filter
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return str(value)
@@ -33,63 +38,131 @@ class RunName(click.ParamType[str]):
     ) -> "list[CompletionItem[str]]":
         # Of a single name only the default is there; of several, those that stand on the line already.
         given: Any = ctx.params.get(param.name or "") if param.nargs == -1 else ()
-        return _items(lambda: _runs(self._offer, incomplete), without=given or ())
+        return _collect_items(lambda: _suggest_runs(self._run_filter, incomplete), without=given or ())
+
+
+def pick_run(state: str, name: str, *, as_json: bool) -> "RunFolder":
+    """The run of this name; raises `RunNotFound`. Which one it is when the name does not say so is told on stderr,
+    unless the command prints JSON, which names it."""
+    from inspan.runs.find import find_run_folder  # Start-up time: `run` needs none of this.
+
+    folder = find_run_folder(state, name)
+    if name in (LAST, LAST_ANYWHERE) and not as_json:
+        print_run(folder)
+    return folder
+
+
+def print_run(folder: "RunFolder") -> None:
+    """Says on stderr which run was taken: its id, its agent, its folder, and how long ago it began."""
+    from inspan.errors import StateUnusable  # Start-up time: every command loads this file, few name a run.
+    from inspan.reporters.text import escape_controls, format_duration
+    from inspan.stores.run_folder import read_json
+
+    try:
+        described: Any = read_json(folder.file("run.json"))
+        ago = format_duration(time.time() - described["created_at"])
+        about = f": {described['agent']} in {described['task']['cwd']}, {ago} ago"
+    except (StateUnusable, KeyError, TypeError):
+        about = ""  # What is wrong with it is told by the command itself, which may only want to delete it.
+    click.echo(escape_controls(f"inspan: run {folder.run_id}{about}"), err=True)
 
 
 class AgentName(click.ParamType[str]):
-    """An agent by its name."""
+    """An agent by its name. An empty one, as an unset variable gives it, does not mean the default agent."""
 
     name = "text"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value == "":
+            # Start-up time: every command loads this file, few name a run.
+            from inspan.agents.registry import all_agent_names, unknown_agent_error
+
+            raise unknown_agent_error("", all_agent_names())
         return str(value)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> "list[CompletionItem[str]]":
-        return _items(lambda: _agents(incomplete))
+        return _collect_items(lambda: _suggest_agents(incomplete))
 
 
-def _items(find: Callable[[], Iterator[Named]], *, without: tuple[str, ...] = ()) -> "list[CompletionItem[str]]":
+def _collect_items(
+    find: Callable[[], Iterator[Suggestion]], *, without: tuple[str, ...] = ()
+) -> "list[CompletionItem[str]]":
     from click.shell_completion import CompletionItem  # Start-up time: only a shell that asks needs it.
 
     found: list[CompletionItem[str]] = []
     try:
         for name, text in find():
             if name not in without and len(found) < _LIMIT:
-                found.append(CompletionItem(name, help=_short(text)))
+                found.append(CompletionItem(name, help=_shorten(text)))
     except Exception:  # A broken state folder, whatever is wrong with it, is told by a command, not amid a prompt.
         pass
     return found
 
 
-def _runs(offer: Offer, incomplete: str) -> Iterator[Named]:
-    from inspan.stores.folder import active_runs, is_locked, read_json
-    from inspan.stores.index import newest
+def _suggest_runs(run_filter: RunFilter, incomplete: str) -> Iterator[Suggestion]:
+    """This project's runs, and after them those of the others."""
+    from inspan.runs.find import is_in_scope  # Start-up time: every command loads this file, few name a run.
     from inspan.stores.paths import state_home
+    from inspan.stores.run_folder import active_runs, is_locked
 
-    state = state_home()
-    living = [folder for folder in reversed(active_runs(state)) if is_locked(folder)] if offer != "ended" else []
-    for folder in living:
+    state, scope = state_home(), _find_scope()
+    living = [folder for folder in reversed(active_runs(state)) if is_locked(folder)] if run_filter != "ended" else []
+    here = [folder for folder in living if scope and is_in_scope(folder, scope)]
+    yield from _suggest_active(here, incomplete)
+    if LAST.startswith(incomplete):
+        yield LAST, "the newest run of this folder's project"
+    if scope and run_filter != "living":
+        yield from _suggest_ended(state, incomplete, scope.matches)
+
+    def is_elsewhere(project: str, cwd: str) -> bool:
+        return not (scope and scope.matches(project, cwd))
+
+    others = [folder for folder in living if folder not in here]
+    ended = _suggest_ended(state, incomplete, is_elsewhere) if run_filter != "living" else iter(())
+    if LAST_ANYWHERE.startswith(incomplete) and (others or any(_suggest_ended(state, "", is_elsewhere))):
+        yield LAST_ANYWHERE, "the newest run of any project"
+    yield from _suggest_active(others, incomplete)
+    yield from ended
+
+
+def _find_scope() -> "Scope | None":
+    from inspan.errors import RunNotFound  # Start-up time: every command loads this file, few name a run.
+    from inspan.runs.projects import current_scope
+
+    try:
+        return current_scope()
+    except RunNotFound:
+        return None  # In a folder that was deleted, every run is another project's.
+
+
+def _suggest_active(folders: "list[RunFolder]", incomplete: str) -> Iterator[Suggestion]:
+    from inspan.stores.run_folder import read_json  # Start-up time: every command loads this file, few name a run.
+
+    for folder in folders:
         if folder.run_id.startswith(incomplete):
             described = read_json(folder.file("run.json"))
             yield folder.run_id, f"{described['agent']} running: {described['task']['prompt']}"
-    if _LAST.startswith(incomplete):
-        yield _LAST, "the newest run"
-    if offer != "living":
-        for row in newest(state, limit=_LIMIT, prefix=incomplete):
-            yield row.run_id, f"{row.agent} {row.outcome}: {row.prompt}"
 
 
-def _agents(incomplete: str) -> Iterator[Named]:
-    from inspan.engine.roster import roster_names
+def _suggest_ended(state: str, incomplete: str, is_meant: Callable[[str, str], bool]) -> Iterator[Suggestion]:
+    from inspan.stores.index import list_newest  # Start-up time: every command loads this file, few name a run.
 
-    for name in roster_names(os.getcwd()):
+    for row in list_newest(state, limit=_LIMIT, prefix=incomplete, in_scope=is_meant):
+        yield row.run_id, f"{row.agent} {row.outcome}: {row.prompt}"
+
+
+def _suggest_agents(incomplete: str) -> Iterator[Suggestion]:
+    # Start-up time: every command loads this file, few name a run.
+    from inspan.planning.known_agents import list_agent_names
+
+    for name in list_agent_names(os.getcwd()):
         if name.startswith(incomplete):
             yield name, ""
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     """One line that cannot move the cursor."""
     line = "".join(letter if letter.isprintable() else " " for letter in text)
     return " ".join(line.split())[:_HELP_CHARACTERS]

@@ -10,13 +10,13 @@ import click
 _SHARED = frozenset({"as_json", "quiet", "help"})
 
 
-def spelled_out(arguments: list[str], commands: Sequence[str]) -> list[str]:
+def expand_short_form(arguments: list[str], commands: Sequence[str]) -> list[str]:
     """The command line with `run` before it where it is a prompt; of a mistake, what is to be told of it.
 
     A prompt has a space in it, or is `-`, or is a single word beside an option that `run` has for itself; a word that
     is near the name of a command is a mistake all the same.
     """
-    words, options = _read(arguments)
+    words, options = _parse_as_run(arguments)
     if words and words[0] in commands:
         return arguments
     if _is_run(words, options - _SHARED, commands):
@@ -36,7 +36,7 @@ def _is_text(word: str) -> bool:
     return word in ("", "-") or any(map(str.isspace, word))
 
 
-def _read(arguments: list[str]) -> tuple[list[str], set[str]]:
+def _parse_as_run(arguments: list[str]) -> tuple[list[str], set[str]]:
     """The words and the names of the options in a command line, if it were one of `run`."""
     # Start-up time: only a line that begins with no command's name has to be read by that command's rules.
     from inspan.cli.commands.run import command
@@ -44,14 +44,14 @@ def _read(arguments: list[str]) -> tuple[list[str], set[str]]:
     try:
         found, rest, _ = command.make_parser(click.Context(command)).parse_args(list(arguments))
     except click.NoSuchOption:
-        return _likely_words(arguments), set()
+        return _guess_words(arguments), set()
     except click.BadOptionUsage as error:
-        return _likely_words(arguments), {error.option_name}
+        return _guess_words(arguments), {error.option_name}
     prompt: Any = found.pop("prompt", None)
     return [*([prompt] if isinstance(prompt, str) else []), *rest], set(found)
 
 
-def _likely_words(arguments: list[str]) -> list[str]:
+def _guess_words(arguments: list[str]) -> list[str]:
     """What can be told of a line that cannot be read: an option's value is rarely a sentence."""
     if not arguments[0].startswith("-"):
         return arguments[:1]

@@ -12,7 +12,7 @@ import msgspec
 
 from inspan.errors import BadConfig
 
-from .places import Scope
+from .locations import Scope
 from .settings import KeyPath, Note, Settings
 
 ANY = "*"
@@ -38,9 +38,9 @@ Node: TypeAlias = Leaf | Table
 
 
 @cache
-def tree() -> Table:
+def key_tree() -> Table:
     """All keys, as they are nested in a file."""
-    return _table(Settings)
+    return _build_table(Settings)
 
 
 def leaves(node: Node, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Leaf]]:
@@ -52,7 +52,7 @@ def leaves(node: Node, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Leaf]]:
         yield from leaves(below, (*path, name))
 
 
-def path_of(key: str) -> KeyPath:
+def parse_key(key: str) -> KeyPath:
     """The path that a dotted key names; a part with dots in it is quoted. Raises `BadConfig`."""
     parts: list[str] = []
     at = 0
@@ -64,39 +64,41 @@ def path_of(key: str) -> KeyPath:
         if key[at] != ".":
             break
         at += 1
-    problem = "is no path of names with dots between them." if key else "is empty."
+    problem = "is not a path of names with dots between them." if key else "is empty."
     step = 'For example runtime.default, or models."gpt-5.2" for a name that has a dot in it.'
     raise BadConfig("key", key, problem, next_step=step)
 
 
-def spelled(path: KeyPath) -> str:
+def format_key(path: KeyPath) -> str:
     """The path as it is written in a file and on the command line."""
-    return ".".join(part if _BARE.fullmatch(part) else _quoted(part) for part in path)
+    return ".".join(part if _BARE.fullmatch(part) else _quote(part) for part in path)
 
 
-def find(path: KeyPath, *, scope: Scope, where: str = "") -> Node:
+def find_node(path: KeyPath, *, scope: Scope, where: str = "") -> Node:
     """What a path leads to; raises `BadConfig` with the nearest name. `where` is the file that names it."""
-    node: Node = tree()
+    node: Node = key_tree()
     if path[:1] == ("agents",) and path[2:] == ("dialect",):  # By this key an agent comes into being.
         scope = msgspec.structs.replace(scope, presets=(*scope.presets, path[1]))
     for depth, name in enumerate(path):
-        node = child(node, path[:depth], name, scope=scope, where=where)
+        node = find_child(node, path[:depth], name, scope=scope, where=where)
     return node
 
 
-def leaf(path: KeyPath, *, scope: Scope, where: str = "") -> Leaf:
+def find_leaf(path: KeyPath, *, scope: Scope, where: str = "") -> Leaf:
     """The key at a path; raises `BadConfig` also for a table."""
-    node = find(path, scope=scope, where=where)
+    node = find_node(path, scope=scope, where=where)
     if not isinstance(node, Leaf):
         below = ", ".join(node.below).replace(ANY, "names of your own")
-        raise _bad(path, where, "is a table of keys, not a value.", f"Below it: {below}.")
+        raise _key_error(path, where, "is a table of keys, not a value.", f"Below it: {below}.")
     return node
 
 
-def child(node: Node, path: KeyPath, name: str, *, scope: Scope, where: str = "") -> Node:
+def find_child(node: Node, path: KeyPath, name: str, *, scope: Scope, where: str = "") -> Node:
     """One step down from the node at `path`; raises `BadConfig`."""
     if isinstance(node, Leaf):
-        raise _bad((*path, name), where, f"{spelled(path)} is a value and has nothing below it.", "Shorten the key.")
+        raise _key_error(
+            (*path, name), where, f"{format_key(path)} is a value and has nothing below it.", "Shorten the key."
+        )
     if name in node.below and name != ANY:
         return node.below[name]
     if ANY not in node.below:
@@ -106,59 +108,59 @@ def child(node: Node, path: KeyPath, name: str, *, scope: Scope, where: str = ""
     below = node.below[ANY]
     names_variables = isinstance(below, Leaf) and below.note.secret
     if not name or not name.isprintable() or (names_variables and "=" in name):
-        raise _bad((*path, name), where, "is no name.", "Use letters, digits, - and _.")
+        raise _key_error((*path, name), where, "is not a name.", "Use letters, digits, - and _.")
     return below
 
 
-def told(problem: str, where: str) -> str:
+def add_location(problem: str, where: str) -> str:
     """The sentence with the file that it is about."""
     source = where if where.isprintable() else repr(where)
     return f"{problem.removesuffix('.')} (in {source})." if where else problem
 
 
-def nearest(name: str, known: Sequence[str]) -> str:
+def find_nearest(name: str, known: Sequence[str]) -> str:
     """The known name that was probably meant, or nothing."""
     from difflib import get_close_matches  # Start-up time: only a mistake needs it.
 
     return next(iter(get_close_matches(name, known, 1)), "")
 
 
-def _quoted(part: str) -> str:
+def _quote(part: str) -> str:
     return f"'{part}'" if '"' in part or "\\" in part else f'"{part}"'
 
 
 def _refuse_unknown(path: KeyPath, siblings: list[str], *, where: str) -> NoReturn:
     *above, name = path
-    near = nearest(name.lower(), siblings)
+    near = find_nearest(name.lower(), siblings)
     # A key without its table, or in the wrong one.
-    elsewhere = [spelled(other) for other, _ in leaves(tree()) if other[-1] == name and ANY not in other]
+    elsewhere = [format_key(other) for other, _ in leaves(key_tree()) if other[-1] == name and ANY not in other]
     if near:
-        step = f"Did you mean {spelled((*above, near))!r}?"
+        step = f"Did you mean {format_key((*above, near))!r}?"
     elif elsewhere:
         step = f"Did you mean {elsewhere[0]!r}?"
     else:
         step = f"Known here: {', '.join(siblings)}."
-    raise _bad(path, where, "is not a known key.", step)
+    raise _key_error(path, where, "is not a known key.", step)
 
 
 def refuse_agent(path: KeyPath, *, scope: Scope, where: str) -> NoReturn:
     """Raises `BadConfig` for a table of an agent that there is not, with the nearest one."""
-    near = nearest(path[1].lower(), scope.names)
-    hint = f"Did you mean {spelled(('agents', near))!r}? " if near else ""
-    raise _bad(path, where, "names no agent.", f"{hint}Known agents: {', '.join(scope.names)}.")
+    near = find_nearest(path[1].lower(), scope.names)
+    hint = f"Did you mean {format_key(('agents', near))!r}? " if near else ""
+    raise _key_error(path, where, "names no agent.", f"{hint}Known agents: {', '.join(scope.names)}.")
 
 
-def _bad(path: KeyPath, where: str, problem: str, next_step: str) -> BadConfig:
+def _key_error(path: KeyPath, where: str, problem: str, next_step: str) -> BadConfig:
     """Without the value: behind a wrong name may stand a secret."""
-    return BadConfig("key", spelled(path), told(problem, where), next_step=next_step)
+    return BadConfig("key", format_key(path), add_location(problem, where), next_step=next_step)
 
 
-def _table(struct: Any) -> Table:
-    below = {field.encode_name: _node(field) for field in msgspec.structs.fields(struct)}
+def _build_table(struct: Any) -> Table:
+    below = {field.encode_name: _build_node(field) for field in msgspec.structs.fields(struct)}
     return Table(doc=struct.__doc__ or "", below=below)
 
 
-def _node(field: Any) -> Node:
+def _build_node(field: Any) -> Node:
     """A field with a note is a key, or a table of keys with that note; the others are tables of tables."""
     notes = cast(tuple[object, ...], getattr(field.type, "__metadata__", ()))
     note = next((each for each in notes if isinstance(each, Note)), None)
@@ -167,6 +169,6 @@ def _node(field: Any) -> Node:
         value = Leaf(note=note, default="" if is_open else field.default)
         return Table(doc=note.doc, below={ANY: value}) if is_open else value
     if not is_open:
-        return _table(field.type)
-    each = _table(get_args(field.type)[-1])
+        return _build_table(field.type)
+    each = _build_table(get_args(field.type)[-1])
     return Table(doc=each.doc, below={ANY: each})

@@ -9,15 +9,15 @@ from typing import Any, cast
 
 import msgspec
 
-from . import places
-from .places import Layer, LayerName, Scope
+from . import locations
+from .locations import Layer, LayerName, Scope
 from .settings import KeyPath, Settings
 
 _STRENGTH: dict[LayerName, int] = {"default": 0, "user": 1, "project": 2, "local": 3, "environment": 4, "flag": 5}
 _TRUSTED = ("projects", "trusted")
 
 
-class Given(msgspec.Struct, frozen=True):
+class GivenValue(msgspec.Struct, frozen=True):
     """A setting that some layer gives."""
 
     value: object
@@ -28,59 +28,59 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """The configuration of one folder. `given` has what some layer says, from the strongest that says it."""
 
     settings: Settings
-    given: Mapping[KeyPath, Given]
+    given: Mapping[KeyPath, GivenValue]
     scope: Scope
 
     def origin(self, key: str) -> Layer:
         """The layer that a key's value comes from; of a table, the strongest. Raises `BadConfig` for an unknown key."""
-        from . import keys
+        from . import keys  # Start-up time: without settings none of it is needed.
 
-        path = keys.path_of(key)
-        keys.find(path, scope=self.scope)
-        return strongest(self.given, below=path)
+        path = keys.parse_key(key)
+        keys.find_node(path, scope=self.scope)
+        return find_strongest(self.given, below=path)
 
 
 def load(
     cwd: str, *, env: Mapping[str, str], known_agents: Sequence[str], flags: Mapping[str, object] | None = None
 ) -> Config:
     """The configuration that holds in a folder; raises `BadConfig`. `flags` has only what was said, by key."""
-    scope = Scope(agents=tuple(known_agents), home=places.home_of(env))
-    given, scope = read_files(places.files(cwd, env), scope=scope)
-    if places.variables(env):
-        from . import variables
+    scope = Scope(agents=tuple(known_agents), home=locations.home_folder(env))
+    given, scope = read_files(locations.list_files(cwd, env), scope=scope)
+    if locations.list_variables(env):
+        from . import variables  # Start-up time: without settings none of it is needed.
 
-        found = variables.values_of(env, scope=scope)
-        given |= {path: Given(value, Layer("environment", name)) for path, (value, name) in found.items()}
+        found = variables.read_values(env, scope=scope)
+        given |= {path: GivenValue(value, Layer("environment", name)) for path, (value, name) in found.items()}
     if flags:
-        given |= {path: Given(value, Layer("flag")) for path, value in _flagged(flags, scope).items()}
+        given |= {path: GivenValue(value, Layer("flag")) for path, value in _read_flags(flags, scope).items()}
     if not given:
         return Config(settings=Settings(), given={}, scope=scope)
-    check_whole(given, scope=scope)
-    return Config(settings=_settings(given), given=given, scope=scope)
+    check_tables(given, scope=scope)
+    return Config(settings=_build_settings(given), given=given, scope=scope)
 
 
-def read_files(files: Sequence[Layer], *, scope: Scope) -> tuple[dict[KeyPath, Given], Scope]:
+def read_files(files: Sequence[Layer], *, scope: Scope) -> tuple[dict[KeyPath, GivenValue], Scope]:
     """What the files give together, each value from the strongest, and the scope with their own agents in it.
 
     Raises `BadConfig`.
     """
-    raws = {layer: raw_of(layer) for layer in files if places.exists(layer.path)}
-    scope = with_presets(scope, raws.values())
-    given: dict[KeyPath, Given] = {}
+    raws = {layer: load_raw(layer) for layer in files if locations.exists(layer.path)}
+    scope = add_presets(scope, raws.values())
+    given: dict[KeyPath, GivenValue] = {}
     for layer, raw in raws.items():
-        found = read_raw(raw, layer, trusted=trusted_in(given), scope=scope)
-        given |= {path: Given(value, layer) for path, value in found.items()}
+        found = read_raw(raw, layer, trusted=find_trusted_folders(given), scope=scope)
+        given |= {path: GivenValue(value, layer) for path, value in found.items()}
     return given, scope
 
 
-def raw_of(layer: Layer) -> dict[str, Any]:
+def load_raw(layer: Layer) -> dict[str, Any]:
     """The tables of a file, of which nothing is checked yet; raises `BadConfig`."""
-    from . import toml_file
+    from . import toml_file  # Start-up time: without settings none of it is needed.
 
     return toml_file.parse(toml_file.read(layer.path) or "", layer.path)
 
 
-def with_presets(scope: Scope, raws: Iterable[Mapping[str, Any]]) -> Scope:
+def add_presets(scope: Scope, raws: Iterable[Mapping[str, Any]]) -> Scope:
     """The scope with the agents that these files bring: those of which one of them says how they speak."""
     tables = [cast(dict[str, Any], raw["agents"]) for raw in raws if isinstance(raw.get("agents"), dict)]
     named = [name for table in tables for name, own in table.items() if isinstance(own, dict) and "dialect" in own]
@@ -89,49 +89,54 @@ def with_presets(scope: Scope, raws: Iterable[Mapping[str, Any]]) -> Scope:
 
 def read_raw(raw: Mapping[str, Any], layer: Layer, *, trusted: Sequence[str], scope: Scope) -> dict[KeyPath, object]:
     """What one file gives; raises `BadConfig`. Trust in a folder counts for its own two files."""
-    from . import reading
+    from . import layer_values  # Start-up time: without settings none of it is needed.
 
     if layer.name == "user":
-        return reading.values_of(raw, source=reading.Source(where=layer.path, rights="owner"), scope=scope)
+        return layer_values.read_values(raw, source=layer_values.Source(where=layer.path, rights="owner"), scope=scope)
     project = os.path.dirname(layer.path)
-    rights: reading.Rights = "friend" if project in map(os.path.realpath, trusted) else "guest"
-    source = reading.Source(where=layer.path, rights=rights, project=project)
-    return reading.values_of(raw, source=source, scope=scope)
+    rights: layer_values.Rights = "friend" if project in map(os.path.realpath, trusted) else "guest"
+    source = layer_values.Source(where=layer.path, rights=rights, project=project)
+    return layer_values.read_values(raw, source=source, scope=scope)
 
 
-def trusted_in(given: Mapping[KeyPath, Given]) -> tuple[str, ...]:
+def find_trusted_folders(given: Mapping[KeyPath, GivenValue]) -> tuple[str, ...]:
     """The folders that the user's file trusts."""
     found = given.get(_TRUSTED)
     return cast(tuple[str, ...], found.value) if found else ()
 
 
-def strongest(given: Mapping[KeyPath, Given], *, below: KeyPath) -> Layer:
+def find_strongest(given: Mapping[KeyPath, GivenValue], *, below: KeyPath) -> Layer:
     """The strongest layer that says anything at or below a path."""
     layers = [each.layer for path, each in given.items() if path[: len(below)] == below]
     return max(layers, key=lambda layer: _STRENGTH[layer.name], default=Layer("default"))
 
 
-def check_whole(given: Mapping[KeyPath, Given], *, scope: Scope) -> None:
+def check_tables(given: Mapping[KeyPath, GivenValue], *, scope: Scope) -> None:
     """Raises `BadConfig` for what no value alone has wrong: a server without a way to it, a key in two places."""
-    from . import whole
+    from . import cross_checks  # Start-up time: without settings none of it is needed.
 
     values = {path: each.value for path, each in given.items()}
-    for table in sorted({path[:2] for path in given if path[0] in whole.TABLES}):
-        whole.check(table, values, where=strongest(given, below=table).path, scope=scope)
+    for table in sorted({path[:2] for path in given if path[0] in cross_checks.TABLES}):
+        cross_checks.check_table(table, values, where=find_strongest(given, below=table).path, scope=scope)
 
 
-def _flagged(flags: Mapping[str, object], scope: Scope) -> dict[KeyPath, object]:
-    from . import keys, reading
+def _read_flags(flags: Mapping[str, object], scope: Scope) -> dict[KeyPath, object]:
+    from . import (
+        keys,  # Start-up time: without settings none of it is needed.
+        layer_values,
+    )
 
     found: dict[KeyPath, object] = {}
     for key, value in flags.items():
-        path = keys.path_of(key)
-        leaf = keys.leaf(path, scope=scope)
-        found[path] = reading.value_of(leaf, path, value, source=reading.Source(where="", rights="friend"), scope=scope)
+        path = keys.parse_key(key)
+        leaf = keys.find_leaf(path, scope=scope)
+        found[path] = layer_values.read_value(
+            leaf, path, value, source=layer_values.Source(where="", rights="friend"), scope=scope
+        )
     return found
 
 
-def _settings(given: Mapping[KeyPath, Given]) -> Settings:
+def _build_settings(given: Mapping[KeyPath, GivenValue]) -> Settings:
     tree: dict[str, Any] = {}
     for path, found in given.items():
         table = tree

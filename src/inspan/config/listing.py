@@ -4,10 +4,10 @@ import msgspec
 
 from inspan.errors import BadConfig
 
-from .keys import ANY, Leaf, find, leaves, path_of, spelled, tree
+from .keys import ANY, Leaf, find_node, format_key, key_tree, leaves, parse_key
+from .layer_values import HIDDEN
 from .layers import Config
-from .places import Layer, Scope
-from .reading import HIDDEN
+from .locations import Layer, Scope
 from .settings import KeyPath
 
 _DEFAULT = Layer("default")
@@ -22,20 +22,20 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        return spelled(self.path)
+        return format_key(self.path)
 
 
-def rows(config: Config, key: str = "") -> list[Row]:
+def list_rows(config: Config, key: str = "") -> list[Row]:
     """Every key at or below this one, in the order of the file: those that are set, and those that have a default.
 
     Raises `BadConfig` for a key that is unknown, or that has neither.
     """
-    prefix = path_of(key) if key else ()
-    node = find(prefix, scope=config.scope)
+    prefix = parse_key(key) if key else ()
+    node = find_node(prefix, scope=config.scope)
     found = [
-        _row(config, path, leaf)
-        for pattern, leaf in leaves(tree())
-        for path in _paths(config, pattern, prefix)
+        _build_row(config, path, leaf)
+        for pattern, leaf in leaves(key_tree())
+        for path in _expand_pattern(config, pattern, prefix)
         if path[: len(prefix)] == prefix
     ]
     if not found and isinstance(node, Leaf):
@@ -43,13 +43,13 @@ def rows(config: Config, key: str = "") -> list[Row]:
     return found
 
 
-def masked(value: object, key: str, *, scope: Scope) -> object:
+def mask_value(value: object, key: str, *, scope: Scope) -> object:
     """A value of this key as it may be shown."""
-    path = path_of(key)
-    return HIDDEN if any(leaf.note.secret for _, leaf in leaves(find(path, scope=scope))) else value
+    path = parse_key(key)
+    return HIDDEN if any(leaf.note.secret for _, leaf in leaves(find_node(path, scope=scope))) else value
 
 
-def _paths(config: Config, pattern: KeyPath, prefix: KeyPath) -> list[KeyPath]:
+def _expand_pattern(config: Config, pattern: KeyPath, prefix: KeyPath) -> list[KeyPath]:
     if prefix[:1] == ("agents",) and len(prefix) > 1:
         pattern = (*prefix[:2], *pattern[2:]) if pattern[0] == "agents" else pattern
     if ANY not in pattern:
@@ -61,8 +61,8 @@ def _matches(path: KeyPath, pattern: KeyPath) -> bool:
     return len(path) == len(pattern) and all(part in (name, ANY) for name, part in zip(path, pattern, strict=True))
 
 
-def _row(config: Config, path: KeyPath, leaf: Leaf) -> Row:
+def _build_row(config: Config, path: KeyPath, leaf: Leaf) -> Row:
     given = config.given.get(path)
     value = given.value if given else leaf.default
-    shown = HIDDEN if leaf.note.secret else leaf.note.kind.spell(value)
+    shown = HIDDEN if leaf.note.secret else leaf.note.value_type.to_toml(value)
     return Row(path=path, value=shown, layer=given.layer if given else _DEFAULT)

@@ -12,20 +12,33 @@ from inspan.protocol.budget import NODES, Budget, Node, parse_budget
 from inspan.protocol.limits import Limits, Rates
 from inspan.protocol.task import McpServer, Mode, Profile
 
-from . import kinds
-from .kinds import Kind
+from .value_types import (
+    BUDGET,
+    COUNT,
+    DOLLARS,
+    DURATION,
+    FLAG,
+    PATH,
+    PATHS,
+    SERVICE,
+    TEXT,
+    TEXTS,
+    URL,
+    ValueType,
+    choice_type,
+)
 
 KeyPath: TypeAlias = tuple[str, ...]
 
 
 class Note(msgspec.Struct, frozen=True):
-    """What is known of a key beside its type. `mine`: the user's own file alone may say it, and `set` adds to it."""
+    """What is known of a key besides its type. `user_only`: only the user's own file may have it; `set` adds to it."""
 
     doc: str
-    kind: Kind = kinds.TEXT
+    value_type: ValueType = TEXT
     guarded: bool = False
     secret: bool = False
-    mine: bool = False
+    user_only: bool = False
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,42 +47,49 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     default: Annotated[str, Note("The agent. Empty: the one that `inspan agents` marks.")] = ""
     model: Annotated[str, Note("The model, or an alias of one. Empty: the agent's own default.")] = ""
     mode: Annotated[
-        Mode | Literal[""], Note("What the agent may do.", kinds.choice("exec", "review", "complete"), guarded=True)
+        Mode | Literal[""],
+        Note("What the agent may do.", choice_type("exec", "review", "complete"), guarded=True),
     ] = ""
     profile: Annotated[
         Profile | Literal[""],
         Note(
             "Whose settings the agent uses. Empty: user, and clean under CI.",
-            kinds.choice("user", "clean"),
+            choice_type("user", "clean"),
             guarded=True,
         ),
     ] = ""
-    sandbox: Annotated[str, Note("The box a run is put in. Empty: what the agent needs.", guarded=True)] = ""
+    sandbox: Annotated[str, Note("The sandbox of a run. Empty: what the agent needs.", guarded=True)] = ""
     effort: Annotated[str, Note("How hard the model thinks, in the agent's own word.")] = ""
     print_command: Annotated[str, Note("Reserved: the command of one-shot helpers.", guarded=True)] = ""
 
 
-class TimeLimits(msgspec.Struct, frozen=True, kw_only=True):
+class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What ends a run that takes too long."""
 
-    timeout_s: Annotated[float | None, Note("Longest the whole run may take.", kinds.DURATION)] = msgspec.field(
+    timeout_s: Annotated[float | None, Note("Longest the whole run may take.", DURATION)] = msgspec.field(
         default=Limits().timeout_s, name="timeout"
     )
-    start_timeout_s: Annotated[float | None, Note("Longest until the first event.", kinds.DURATION)] = msgspec.field(
+    start_timeout_s: Annotated[float | None, Note("Longest until the first event.", DURATION)] = msgspec.field(
         default=Limits().start_timeout_s, name="start_timeout"
     )
-    idle_timeout_s: Annotated[float | None, Note("Longest without any output.", kinds.DURATION)] = msgspec.field(
+    idle_timeout_s: Annotated[float | None, Note("Longest without any output.", DURATION)] = msgspec.field(
         default=Limits().idle_timeout_s, name="idle_timeout"
     )
-    stall_timeout_s: Annotated[float | None, Note("Longest silence of a model call.", kinds.DURATION)] = msgspec.field(
+    stall_timeout_s: Annotated[float | None, Note("Longest silence of a model call.", DURATION)] = msgspec.field(
         default=Limits().stall_timeout_s, name="stall_timeout"
     )
-    max_turns: Annotated[int | None, Note("Most turns of the model.", kinds.COUNT)] = Limits().max_turns
+    max_turns: Annotated[int | None, Note("Most turns of the model.", COUNT)] = Limits().max_turns
     largest_answer: Annotated[
-        int | None, Note("Most tokens of output that a budget sets aside for a call.", kinds.COUNT, guarded=True)
+        int | None, Note("Most tokens of output that a budget sets aside for a call.", COUNT, guarded=True)
     ] = Limits().largest_answer
+    answer_timeout_s: Annotated[float | None, Note("Longest wait for an answer to a question.", DURATION)] = (
+        msgspec.field(default=Limits().answer_timeout_s, name="answer_timeout")
+    )
+    idle_close_s: Annotated[float | None, Note("Closes an open session without a message for so long.", DURATION)] = (
+        msgspec.field(default=Limits().idle_close_s, name="idle_close")
+    )
 
-    def for_task(self) -> Limits:
+    def to_limits(self) -> Limits:
         """The same as a task holds them."""
         return Limits(**msgspec.structs.asdict(self))
 
@@ -79,23 +99,23 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     model: Annotated[str, Note("Its model, or an alias of one.")] = ""
     effort: Annotated[str, Note("How hard its model thinks.")] = ""
-    program: Annotated[str, Note("Its program; nothing else is looked for.", kinds.PATH, guarded=True)] = ""
-    base_url: Annotated[str, Note("The address of its provider, in place of the usual.", kinds.URL, guarded=True)] = ""
-    login: Annotated[bool, Note("Use your login instead of a key.", kinds.FLAG, guarded=True)] = False
+    program: Annotated[str, Note("Its program; nothing else is looked for.", PATH, guarded=True)] = ""
+    base_url: Annotated[str, Note("The address of its provider, in place of the usual.", URL, guarded=True)] = ""
+    login: Annotated[bool, Note("Use your login instead of a key.", FLAG, guarded=True)] = False
     key_env: Annotated[str, Note("The variable that holds its API key.", guarded=True)] = ""
-    key_file: Annotated[str, Note("The file that holds its API key.", kinds.PATH, guarded=True)] = ""
+    key_file: Annotated[str, Note("The file that holds its API key.", PATH, guarded=True)] = ""
     key_cmd: Annotated[str, Note("The command that prints its API key.", guarded=True)] = ""
-    keyring: Annotated[str, Note("Its API key's place in the keyring.", kinds.SERVICE, guarded=True)] = ""
+    keyring: Annotated[str, Note("Its API key's place in the keyring.", SERVICE, guarded=True)] = ""
     env: Annotated[dict[str, str], Note("Variables for its environment.", guarded=True, secret=True)] = {}
     models: Annotated[dict[str, str], Note("Aliases of models for `-m`; they win over `[models]`.")] = {}
-    options: Annotated[tuple[str, ...], Note("More arguments for its command line.", kinds.TEXTS, guarded=True)] = ()
-    append_system_prompt: Annotated[str, Note("Words behind its system prompt.")] = ""
-    system_prompt: Annotated[str, Note("Words in place of its system prompt.")] = ""
+    options: Annotated[tuple[str, ...], Note("More arguments for its command line.", TEXTS, guarded=True)] = ()
+    append_system_prompt: Annotated[str, Note("Text appended to its system prompt.")] = ""
+    system_prompt: Annotated[str, Note("Text replacing its system prompt.")] = ""
     dialect: Annotated[
         str, Note("Makes it an agent of your own, which speaks as this one does: NAME, acp or chat.", guarded=True)
     ] = ""
     command: Annotated[str, Note("The command that starts an agent of your own.", guarded=True)] = ""
-    flags: Annotated[tuple[str, ...], Note("Arguments right behind that command.", kinds.TEXTS, guarded=True)] = ()
+    flags: Annotated[tuple[str, ...], Note("Arguments right behind that command.", TEXTS, guarded=True)] = ()
 
     @property
     def key_from(self) -> str:
@@ -105,10 +125,10 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Server(McpServer, frozen=True, kw_only=True):
-    """A server of tools that every agent gets: a command that is started, or the address of one that runs."""
+    """An MCP server that every agent gets: a command that is started, or the address of one that runs."""
 
     command: Annotated[str, Note("The program that is started.", guarded=True)] = ""
-    args: Annotated[tuple[str, ...], Note("Its arguments.", kinds.TEXTS, guarded=True)] = ()
+    args: Annotated[tuple[str, ...], Note("Its arguments.", TEXTS, guarded=True)] = ()
     env: Annotated[dict[str, str], Note("Variables for its environment.", guarded=True, secret=True)] = msgspec.field(
         default_factory=dict[str, str]
     )
@@ -121,11 +141,11 @@ class Server(McpServer, frozen=True, kw_only=True):
 class Budgets(msgspec.Struct, frozen=True, kw_only=True):
     """What may be spent: by all runs of a project, by all of a task in it, and by each run."""
 
-    project: Annotated[str, Note("By all runs of the project.", kinds.BUDGET, guarded=True)] = ""
-    task: Annotated[str, Note("By all runs of the task.", kinds.BUDGET, guarded=True)] = ""
-    run: Annotated[str, Note("By each run.", kinds.BUDGET, guarded=True)] = ""
+    project: Annotated[str, Note("By all runs of the project.", BUDGET, guarded=True)] = ""
+    task: Annotated[str, Note("By all runs of the task.", BUDGET, guarded=True)] = ""
+    run: Annotated[str, Note("By each run.", BUDGET, guarded=True)] = ""
 
-    def for_task(self) -> dict[Node, Budget]:
+    def to_budgets(self) -> dict[Node, Budget]:
         """The same as a task holds them."""
         return {node: parse_budget(text) for node in NODES if (text := getattr(self, node))}
 
@@ -133,14 +153,14 @@ class Budgets(msgspec.Struct, frozen=True, kw_only=True):
 class ProviderRates(msgspec.Struct, frozen=True, kw_only=True):
     """How fast all your runs together may ask one provider (anthropic, openai)."""
 
-    requests_per_minute: Annotated[int | None, Note("Most model calls in a minute.", kinds.COUNT, guarded=True)] = None
-    tokens_per_minute: Annotated[int | None, Note("Most tokens in a minute.", kinds.COUNT, guarded=True)] = None
-    concurrent_calls: Annotated[int | None, Note("Most model calls at once.", kinds.COUNT, guarded=True)] = None
+    requests_per_minute: Annotated[int | None, Note("Most model calls in a minute.", COUNT, guarded=True)] = None
+    tokens_per_minute: Annotated[int | None, Note("Most tokens in a minute.", COUNT, guarded=True)] = None
+    concurrent_calls: Annotated[int | None, Note("Most model calls at once.", COUNT, guarded=True)] = None
     longest_hold_s: Annotated[
-        float | None, Note("Longest a call waits for a rate limit to lift.", kinds.DURATION, guarded=True)
+        float | None, Note("Longest a call waits for a rate limit to lift.", DURATION, guarded=True)
     ] = msgspec.field(default=Rates().longest_hold_s, name="longest_hold")
 
-    def for_task(self) -> Rates:
+    def to_rates(self) -> Rates:
         """The same as a task holds them."""
         return Rates(
             requests_per_minute=self.requests_per_minute,
@@ -153,16 +173,16 @@ class ProviderRates(msgspec.Struct, frozen=True, kw_only=True):
 class ModelPrice(msgspec.Struct, frozen=True, kw_only=True):
     """What a model costs you, in dollars for a million tokens; it wins over the price list."""
 
-    input: Annotated[float | None, Note("Of input.", kinds.DOLLARS, guarded=True)] = None
-    output: Annotated[float | None, Note("Of output.", kinds.DOLLARS, guarded=True)] = None
-    cache_read: Annotated[float | None, Note("Of input that a cache held.", kinds.DOLLARS, guarded=True)] = None
-    cache_write: Annotated[float | None, Note("Of input that a cache takes.", kinds.DOLLARS, guarded=True)] = None
+    input: Annotated[float | None, Note("Of input.", DOLLARS, guarded=True)] = None
+    output: Annotated[float | None, Note("Of output.", DOLLARS, guarded=True)] = None
+    cache_read: Annotated[float | None, Note("Of input that a cache held.", DOLLARS, guarded=True)] = None
+    cache_write: Annotated[float | None, Note("Of input that a cache takes.", DOLLARS, guarded=True)] = None
 
 
 class Projects(msgspec.Struct, frozen=True, kw_only=True):
     """Which projects are trusted."""
 
-    trusted: Annotated[tuple[str, ...], Note("Folders whose files may set guarded keys.", kinds.PATHS, mine=True)] = ()
+    trusted: Annotated[tuple[str, ...], Note("Folders whose files may set guarded keys.", PATHS, user_only=True)] = ()
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,7 +190,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     runtime: Runtime = Runtime()
     models: Annotated[dict[str, str], Note("Aliases of models for `-m`, for any agent.")] = {}
-    limits: TimeLimits = TimeLimits()
+    limits: LimitSettings = LimitSettings()
     agents: dict[str, AgentSettings] = {}
     mcp: dict[str, Server] = {}
     budget: Budgets = Budgets()

@@ -10,23 +10,15 @@ import msgspec
 from inspan.protocol.events import Event
 from inspan.protocol.outcome import FailureKind
 from inspan.protocol.task import Mode, Task
-from inspan.protocol.usage import Told
+from inspan.protocol.usage import SessionTotals
 
 from .dialect import Dialect
 
-Wire = Literal["messages", "responses", "chat", "generate"]
+WireName = Literal["messages", "responses", "chat", "generate"]
 # The program (or inspan) makes it so; the agent is only told to; there is no such thing.
 Support = Literal["yes", "asked", "no"]
-_KIND_OF_STATUS: dict[int, FailureKind] = {
-    401: "authentication",
-    402: "authentication",
-    403: "authentication",
-    404: "model_not_found",
-    413: "context_too_long",
-    429: "rate_limit",
-}
 # The ids of sessions that most programs give and take.
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UUID_PATTERN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # What a file is, for programs that go by the end of its name.
 _SUFFIXES = {
     "image/png": ".png",
@@ -51,12 +43,19 @@ BASE_ALLOWED_TOOLS = (
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """The gateway as the agent sees it: `token` takes the key's place in `variable`.
 
-    Without a variable the agent brings a login of its own, and the token stands in the `url`.
+    Without a variable the agent brings a login of its own, and the token stands in the `url`. `no_proxy` are the hosts
+    that are reached without a proxy, the gateway's among them, as the variable of that name has them.
     """
 
     url: str
     token: str
     variable: str = ""
+    no_proxy: str = "127.0.0.1"
+
+    @property
+    def no_proxy_env(self) -> dict[str, str]:
+        """The variables that keep a proxy, whoever has set one, from being asked for the gateway."""
+        return {"NO_PROXY": self.no_proxy, "no_proxy": self.no_proxy}
 
 
 class Attachment(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,13 +71,16 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
         return b2a_base64(self.data, newline=False).decode()
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class LaunchContext(msgspec.Struct, frozen=True, kw_only=True):
     """Where one run happens.
 
     `config` is the session's own config folder, empty in the profile `user`; `scratch` is the folder of this run that
     the agent may read; `has_key` says that an API key stands in the first of its variables for one; `session_id` is the
-    id that a new session is to get; `resume` the agent's id of the session to go on with. `way` is the provider chosen
-    among the driver's ways, and `wire` the language of its calls. `cache` is shared by all runs of the agent.
+    id that a new session is to get; `resume` the agent's id of the session to resume. `provider` is the name of the one
+    chosen among the driver's `providers`, and `wire` the format of its calls. `cache` is shared by all runs of the
+    agent. `base_url` is where its provider is, in a run without an endpoint of ours: empty for the usual address.
+    `secrets` are those that stand in arguments and addresses of the task's MCP servers: not for a file or a command
+    line.
     """
 
     program: str
@@ -91,12 +93,14 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str = ""
     resume: str = ""
     attachments: tuple[Attachment, ...] = ()
-    way: str = ""
-    wire: Wire = "chat"
+    provider: str = ""
+    wire: WireName = "chat"
     cache: str = ""
+    base_url: str = ""
+    secrets: tuple[str, ...] = ()
 
     @property
-    def attached(self) -> dict[str, bytes]:
+    def attachment_files(self) -> dict[str, bytes]:
         """What is attached, as files for the scratch folder whose names end as their kind does."""
         return {
             f"{self.scratch}/attached-{index}{_SUFFIXES.get(each.media_type, '')}": each.data
@@ -107,7 +111,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """What to start: `files` (full path → content) are written first, `stdin` is all the agent will read.
 
-    With `keeps_stdin` its dialect speaks with it as it works, and `stdin` is what that dialect begins with.
+    With `keeps_stdin` its dialect speaks with it as it works, and `stdin` is what that dialect begins with. In a
+    `conversation` the prompt is not in there: it is sent as a message, and others may follow.
     """
 
     argv: tuple[str, ...]
@@ -115,14 +120,15 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     files: Mapping[str, bytes] = {}
     stdin: bytes = b""
     keeps_stdin: bool = False
+    conversation: bool = False
 
 
 class Install(msgspec.Struct, frozen=True, kw_only=True):
     """Where the program can be had: a package in one version, and the program's path in what was installed.
 
     With `node`, the least version of Node that it needs, the program is a script that inspan's own Node runs. Without
-    `dependencies` the package carries all that it needs but for its `companions`. `{platform}` stands for the
-    machine's, as `linux-x64`. `release` is the package's version where it is another than the program's; `elsewhere`
+    `dependencies` the package carries all that it needs but for its `extra_packages`. `{platform}` stands for the
+    machine's, as `linux-x64`. `release` is the package's version where it is another than the program's; `alternative`
     has every version then.
     """
 
@@ -133,8 +139,8 @@ class Install(msgspec.Struct, frozen=True, kw_only=True):
     release: str = ""
     node: tuple[int, ...] = ()
     dependencies: bool = True
-    companions: tuple[str, ...] = ()
-    elsewhere: "Install | None" = None
+    extra_packages: tuple[str, ...] = ()
+    alternative: "Install | None" = None
 
     @property
     def requirement(self) -> str:
@@ -143,79 +149,110 @@ class Install(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.package}{sign}{self.release or self.version}"
 
 
+class ProjectCode(msgspec.Struct, frozen=True, kw_only=True):
+    """A file or folder of a project from which a program runs code, whatever it is told.
+
+    A file with a `word` does so only where it holds that. It is looked for in the folders `above` too, up to the
+    repository's; `in_complete` says that it is run in that mode, too.
+    """
+
+    path: str
+    word: str = ""
+    above: bool = True
+    in_complete: bool = True
+
+
+class SessionSupport(msgspec.Struct, frozen=True, kw_only=True):
+    """What an open session can do through a channel, as it was seen on the real program.
+
+    `messages`: one after the other to one process. `steer`: a message goes into the running turn. `interrupt`: a turn
+    ends and the session stays. `ask`: it asks before it acts, and waits; `ask_patterns`: it can be made to ask about
+    any call, and not only about what it would ask by itself; `changed_input`: an answer may change what it does.
+    `questions`: it asks its user. `model`, `mode` and `effort` can be set in between.
+    """
+
+    messages: bool = False
+    steer: bool = False
+    interrupt: bool = False
+    ask: bool = False
+    ask_patterns: bool = False
+    changed_input: bool = False
+    questions: bool = False
+    model: bool = False
+    mode: bool = False
+    effort: bool = False
+
+
 class Channel(msgspec.Struct, frozen=True, kw_only=True):
     """One way into an agent. What it says of program, versions and abilities holds in place of the driver's own.
 
-    `differs` says, by kind of event or by kind and field, what it tells otherwise than the agent's usual channel.
+    `event_differences` says, by kind of event or by kind and field, what it tells otherwise than the agent's usual
+    channel. Where a project has something of `project_code`, it is not started in the profile clean.
     """
 
     name: str = "stream"
     kind: Literal["stream", "rpc", "http"]
-    launch: Callable[[Task, Place], Launch]
-    dialect: Callable[[Task, Told], Dialect]
+    launch: Callable[[Task, LaunchContext], Launch]
+    dialect: Callable[[Task, SessionTotals], Dialect]
     program: str | None = None
     install: Install | None = None
-    version_words: re.Pattern[str] | None = None
+    version_pattern: re.Pattern[str] | None = None
     oldest: tuple[int, ...] | None = None
     capabilities: "Capabilities | None" = None
-    cannot: Mapping[str, str] | None = None
-    recordable: Callable[[bytes], bytes] | None = None
-    differs: Mapping[str, str] = {}
+    unsupported_scenarios: Mapping[str, str] | None = None
+    scrub_line: Callable[[bytes], bytes] | None = None
+    event_differences: Mapping[str, str] = {}
+    project_code: tuple[ProjectCode, ...] = ()
+    session: SessionSupport = SessionSupport()
 
 
-class Way(msgspec.Struct, frozen=True, kw_only=True):
-    """A provider that an agent can be pointed at; `name` stands before a model's name, as in `name/model`."""
+class Provider(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an agent's model calls go.
 
-    name: str
-    wire: Wire
-    provider: str
-    base_url: str
-    credentials: tuple[str, ...]
+    `name` stands before a model's name, as in `name/model`, where there are several. `vendor` is its name in price
+    lists, `base_url` its address, which `base_url_variables` replace. The key is in the first of `credentials`.
+    """
+
+    wire: WireName
+    name: str = ""
+    vendor: str = ""
+    base_url: str = ""
+    credentials: tuple[str, ...] = ()
     base_url_variables: tuple[str, ...] = ()
     key_aliases: tuple[str, ...] = ()
 
 
 class Transcript(msgspec.Struct, frozen=True, kw_only=True):
-    """How a saved session is read back: `read` gives the events that its runs told live, but for the kinds it `lacks`.
+    """How a saved session is read back: `read` gives the events of its runs, without those of `missing_kinds`.
 
     With a `command`, the agent's program prints the session of an id; else it lies in a file.
     """
 
     read: Callable[[bytes], Sequence[Event]]
     command: Callable[[str], tuple[str, ...]] | None = None
-    lacks: tuple[str, ...] = ()
+    missing_kinds: tuple[str, ...] = ()
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
+class Failure(msgspec.Struct, frozen=True):
     """Words by which an agent's message tells a kind of failure, as a pattern for upper and lower case.
 
     It is compiled once it is looked for: few runs fail, and every run loads its driver.
     """
 
     kind: FailureKind
-    words: str
+    pattern: str
 
 
-def failure(kind: FailureKind, words: str) -> Failure:
-    """A failure told by any of these words, in upper or lower case."""
-    return Failure(kind=kind, words=words)
-
-
-def kind_told(failures: tuple[Failure, ...], message: str) -> FailureKind | None:
+def match_failure(patterns: tuple[Failure, ...], message: str) -> FailureKind | None:
     """The first kind of failure whose words stand in the message."""
-    return next((each.kind for each in failures if re.search(each.words, message, re.IGNORECASE)), None)
-
-
-def kind_of_status(status: int | None) -> FailureKind | None:
-    """What a provider means by the status of its answer, as far as that alone says it."""
-    return "overloaded" if status and status >= 500 else _KIND_OF_STATUS.get(status or 0)
+    return next((each.kind for each in patterns if re.search(each.pattern, message, re.IGNORECASE)), None)
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What this agent really does and reports; shown by `inspan agents`.
 
     `grants` are the beginnings of tool names that can be allowed on top of `review` and `complete` where single tools
-    cannot be listed. `review_needs_box` says that only a box of inspan's keeps it from writing in `review`. `notes`
+    cannot be listed. `review_needs_sandbox` says that only inspan's sandbox keeps it from writing in `review`. `notes`
     explain a field, by its name.
     """
 
@@ -225,8 +262,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     streams_text: bool = False
     follows_gateway: bool = True
     login_follows_gateway: bool = False
-    root_needs_box: bool = False
-    review_needs_box: bool = False
+    root_needs_sandbox: bool = False
+    review_needs_sandbox: bool = False
     exec: Support = "yes"
     review: Support = "no"
     complete: Support = "no"
@@ -248,90 +285,130 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     notes: Mapping[str, str] = {}
 
 
+class ProgramSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The agent's program, and which versions of it work.
+
+    Versions below `oldest` cannot work; those from `tested` to the one of `install` were tested. `required_flags` are
+    the options that `launch` uses: what the program prints for `help_args` must name them. `probe_env` keeps it quiet
+    while it is asked for its version. `hosted` says that the program is inspan itself, `pinned` that only the installed
+    version is meant, `shares_cache` that runs may share its cache folder. `bundled_bwrap` is where it brings
+    bubblewrap.
+    """
+
+    command: str = ""
+    install: Install = Install()
+    version_pattern: re.Pattern[str] = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+    oldest: tuple[int, ...] = ()
+    tested: tuple[int, ...] = ()
+    probe_env: Mapping[str, str] = {}
+    required_flags: tuple[str, ...] = ()
+    help_args: tuple[str, ...] = ("--help",)
+    bundled_bwrap: str = ""
+    shares_cache: bool = False
+    hosted: bool = False
+    pinned: bool = False
+
+
+class StateFolder(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the agent keeps its state.
+
+    `config_variable` names the folder, and `state_subdir` is where its state is below that. `state_paths` and
+    `login_paths` are below the user's home. `leftover_dirs` are what it leaves in a working folder, and
+    `nesting_variables` are set for programs that it starts itself.
+    """
+
+    config_variable: str = ""
+    state_subdir: str = ""
+    state_paths: tuple[str, ...] = ()
+    login_paths: tuple[str, ...] = ()
+    leftover_dirs: tuple[str, ...] = ()
+    nesting_variables: tuple[str, ...] = ()
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """How the agent gets to a model, besides its provider.
+
+    `variables` are the beginnings of its own variables. `login_url` is the provider's address for a login.
+    `direct_address` says how it is pointed at another address where there is no gateway: by `launch`, which looks at
+    the context's `base_url`, by the first of the provider's `base_url_variables`, or not at all. `ignored_variables`
+    are those of its variables that the program itself does not follow. `override_variables` are variables, and
+    `override_settings` places in its settings files (path, dotted key), by which a user may have chosen another
+    provider; then that one is left alone. `settings_modes` are the modes in which it reads those files.
+    `bound_credentials` are keys that go nowhere but to the provider itself, `withheld_credentials` those of providers
+    that were not chosen. `required_fields` are what a task has to say since there is no default; with `key_optional`
+    the provider may ask for no key.
+    """
+
+    variables: tuple[str, ...] = ()
+    login_hint: str = ""
+    login_url: str = ""
+    direct_address: Literal["launch", "variable", "no"] = "no"
+    ignored_variables: tuple[str, ...] = ()
+    override_variables: tuple[str, ...] = ()
+    override_settings: tuple[tuple[str, str], ...] = ()
+    settings_modes: tuple[Mode, ...] = ("exec", "review", "complete")
+    bound_credentials: tuple[str, ...] = ()
+    withheld_credentials: tuple[str, ...] = ()
+    required_fields: tuple[Literal["base_url", "model"], ...] = ()
+    key_optional: bool = False
+
+
+class Sessions(msgspec.Struct, frozen=True, kw_only=True):
+    """The agent's sessions: their ids, and where it keeps them.
+
+    `transcript_pattern` is a pattern below its state with `{session_id}` in it; `read_totals` reads the end of such a
+    file and gives the session's tokens and cost so far, `transcript` reads the whole.
+    """
+
+    session_id_pattern: re.Pattern[str] = re.compile(r".+")
+    transcript_pattern: str = ""
+    read_totals: Callable[[bytes], SessionTotals | None] | None = None
+    transcript: Transcript | None = None
+
+
+class Trials(msgspec.Struct, frozen=True, kw_only=True):
+    """What tests need to know.
+
+    `unsupported_scenarios` says why the program cannot do what a scenario of the matrix asks, by the scenario's name;
+    `trial_model` is a model that a scenario may ask for. `scrub_line` takes the vendor's own prompt out of a line that
+    is recorded. The `demo_agent` is the one that a newcomer is shown first.
+    """
+
+    unsupported_scenarios: Mapping[str, str] = {}
+    trial_model: str = ""
+    scrub_line: Callable[[bytes], bytes] | None = None
+    demo_agent: bool = False
+
+
 class Driver(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything inspan knows about one agent.
+    """Everything inspan knows about one agent, by topic.
 
-    `state_below` is where its state lies below the folder that `config_variable` names, and `asked_with` are variables
-    that keep it quiet while its version is asked.
-
-    `transcripts` is where it keeps a session, a pattern below its state with `{session_id}` in it; `told_in`
-    reads the end of one and gives the session's tokens and cost so far, `transcript` the whole.
-
-    Versions below `oldest` cannot work; those from `tested` to the installed one were tried. `accepts` are the options
-    that `launch` uses, which the program's words for `help_words` must have. `models` are names for models that the
-    program does not know itself. `instructions` and `skills` are what it reads in a working folder. `cannot` says why
-    the program cannot do what a scenario of the matrix asks, by the scenario's name; `trial_model` is a model that a
-    scenario may ask for. `recordable` takes the vendor's own prompt out of a line that is recorded.
-
-    `base_url` is the address of its provider, which `base_url_variables` replace, and `login_url` the one for a login.
-    `provider` is that provider's name in price lists. `switches` are variables, and `settings` places in its settings
-    files (path, dotted key), by which a user may have chosen another way to a model; then that one is left alone.
-    `settings_in` are the modes in which it reads those files.
-    `bound_credentials` are keys that go nowhere but to the provider itself. `refusal_status` is the status that makes
-    it give up at once, where its wire's usual one does not. `asks_again` says that it makes a failed call again and
-    has no setting against it: the run is ended in its place.
-
-    `ways` are the providers to choose among, each in place of wire, provider, address and keys of the driver itself;
-    `withheld` are the keys of those that were not chosen. `family` marks a driver that stands for many agents,
-    `hosted` one whose program is inspan itself, and `pinned` one of which only the installed version is meant. `needs`
-    are what a task has to say since there is no usual one; with `key_optional` the provider may ask for no key.
+    `providers` are those to choose among, each in place of `provider`. `models` are names for models that the program
+    does not know itself. `instructions` and `skills` are what it reads in a working folder. `refusal_status` is the
+    status that makes it give up at once, where its wire's usual one does not. `always_retries` says that it makes a
+    failed call again and has no setting against it: the run is ended in its place. `family` marks a driver that stands
+    for many agents, `built_in` one that needs no program, and `default` the agent that is meant when none is named.
     """
 
     name: str
     title: str
-    program: str
-    wire: Wire
+    program: ProgramSpec
+    provider: Provider
     channels: tuple[Channel, ...]
-    install: Install = Install()
-    version_words: re.Pattern[str] = re.compile(r"(\d+)\.(\d+)\.(\d+)")
-    oldest: tuple[int, ...] = ()
-    tested: tuple[int, ...] = ()
-    asked_with: Mapping[str, str] = {}
-    accepts: tuple[str, ...] = ()
-    help_words: tuple[str, ...] = ("--help",)
-    config_variable: str = ""
-    state_below: str = ""
-    state_paths: tuple[str, ...] = ()
-    login_paths: tuple[str, ...] = ()
-    credentials: tuple[str, ...] = ()
-    key_aliases: tuple[str, ...] = ()
-    ways: tuple[Way, ...] = ()
-    withheld: tuple[str, ...] = ()
-    variables: tuple[str, ...] = ()
+    providers: tuple[Provider, ...] = ()
+    state: StateFolder = StateFolder()
+    access: Access = Access()
+    sessions: Sessions = Sessions()
+    capabilities: Capabilities = Capabilities()
     failures: tuple[Failure, ...] = ()
-    login_hint: str = ""
-    provider: str = ""
-    base_url: str = ""
-    base_url_variables: tuple[str, ...] = ()
-    login_url: str = ""
-    switches: tuple[str, ...] = ()
-    settings: tuple[tuple[str, str], ...] = ()
-    settings_in: tuple[Mode, ...] = ("exec", "review", "complete")
-    bound_credentials: tuple[str, ...] = ()
     refusal_status: int = 0
-    asks_again: bool = False
-    session_ids: re.Pattern[str] = re.compile(r".+")
-    transcripts: str = ""
-    told_in: Callable[[bytes], Told | None] | None = None
-    transcript: Transcript | None = None
+    always_retries: bool = False
     models: Mapping[str, str] = {}
     instructions: str = ""
     skills: tuple[str, ...] = ()
-    cannot: Mapping[str, str] = {}
-    trial_model: str = ""
-    recordable: Callable[[bytes], bytes] | None = None
-    shares_cache: bool = False
-    capabilities: Capabilities = Capabilities()
-    litter: tuple[str, ...] = ()
-    markers: tuple[str, ...] = ()
-    carries_bwrap: str = ""
+    trials: Trials = Trials()
     default: bool = False
-    demonstrates: bool = False
     built_in: bool = False
-    hosted: bool = False
-    needs: tuple[Literal["base_url", "model"], ...] = ()
-    key_optional: bool = False
-    pinned: bool = False
     family: bool = False
 
     @property

@@ -1,4 +1,4 @@
-"""A sandbox turns an agent's command line into one that runs in its box."""
+"""A sandbox turns an agent's command line into one that runs inside it."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Box(msgspec.Struct, frozen=True, kw_only=True):
-    """What the box must know: what may be written, what must not be seen, what must stay readable.
+    """What a sandbox must know: what may be written, what must not be seen, what must stay readable.
 
     `read_only` takes the working folder out of what may be written.
     """

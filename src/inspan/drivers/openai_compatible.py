@@ -1,36 +1,57 @@
 """Any server that answers Chat Completions as OpenAI does: a local one, a company's own, another provider's."""
 
 from inspan.contracts.dialect import Dialect
-from inspan.contracts.driver import Capabilities, Channel, Driver, Launch, Place
-from inspan.dialects.asking import CANNOT, asked, chat_body
-from inspan.dialects.chat import chat_dialect
-from inspan.dialects.refusals import FAILURES
+from inspan.contracts.driver import (
+    Access,
+    Capabilities,
+    Channel,
+    Driver,
+    Launch,
+    LaunchContext,
+    ProgramSpec,
+    Provider,
+    Trials,
+)
+from inspan.dialects.chat import build_chat_dialect
+from inspan.dialects.http_request import HTTP_SESSION, UNSUPPORTED_SCENARIOS, build_chat_body, build_launch
+from inspan.dialects.provider_errors import FAILURES
 from inspan.protocol.task import Task
-from inspan.protocol.usage import Told
+from inspan.protocol.usage import SessionTotals
 
 _KEYS = ("OPENAI_COMPATIBLE_API_KEY", "OPENAI_API_KEY")
 
 
-def launch(task: Task, place: Place) -> Launch:
+def launch(task: Task, context: LaunchContext) -> Launch:
     """One call to the address and the model that the task names."""
-    return asked(task, place, chat_body(task, place, model=task.model), path="/chat/completions", credentials=_KEYS)
+    return build_launch(
+        task, context, build_chat_body(task, context, model=task.model), path="/chat/completions", credentials=_KEYS
+    )
 
 
-def dialect(task: Task, told: Told) -> Dialect:
+def build_dialect(task: Task, reported: SessionTotals) -> Dialect:
     """Reads what came of it."""
-    return chat_dialect(task, model=task.model)
+    return build_chat_dialect(task, model=task.model)
 
 
 DRIVER = Driver(
     name="openai-compatible",
     title="OpenAI-compatible API",
-    program="python3",
-    wire="chat",
-    channels=(Channel(name="http", kind="http", launch=launch, dialect=dialect),),
-    credentials=_KEYS,
+    program=ProgramSpec(
+        command="python3",
+        hosted=True,
+    ),
+    provider=Provider(
+        wire="chat",
+        credentials=_KEYS,
+        base_url_variables=("OPENAI_COMPATIBLE_BASE_URL", "OPENAI_BASE_URL"),
+    ),
+    channels=(Channel(name="http", kind="http", launch=launch, dialect=build_dialect, session=HTTP_SESSION),),
     failures=FAILURES,
-    login_hint="set OPENAI_COMPATIBLE_API_KEY, where the server asks for a key",
-    base_url_variables=("OPENAI_COMPATIBLE_BASE_URL", "OPENAI_BASE_URL"),
+    access=Access(
+        login_hint="set OPENAI_COMPATIBLE_API_KEY, where the server asks for a key",
+        required_fields=("base_url", "model"),
+        key_optional=True,
+    ),
     capabilities=Capabilities(
         exec="no",
         review="yes",
@@ -51,9 +72,8 @@ DRIVER = Driver(
             "efforts": "Passed on as it is; not every model takes every one.",
         },
     ),
-    cannot=CANNOT,
-    trial_model="llama",
-    hosted=True,
-    needs=("base_url", "model"),
-    key_optional=True,
+    trials=Trials(
+        unsupported_scenarios=UNSUPPORTED_SCENARIOS,
+        trial_model="llama",
+    ),
 )

@@ -4,12 +4,28 @@ Its Chat Completions ended on 2026-09-27. The names of their models that live on
 """
 
 from inspan.contracts.dialect import Dialect
-from inspan.contracts.driver import Capabilities, Channel, Driver, Launch, Place
-from inspan.dialects.asking import CANNOT, asked, json_format, responses_body
-from inspan.dialects.refusals import FAILURES
-from inspan.dialects.responses import responses_dialect
+from inspan.contracts.driver import (
+    Access,
+    Capabilities,
+    Channel,
+    Driver,
+    Launch,
+    LaunchContext,
+    ProgramSpec,
+    Provider,
+    Trials,
+)
+from inspan.dialects.http_request import (
+    HTTP_SESSION,
+    UNSUPPORTED_SCENARIOS,
+    build_launch,
+    build_responses_body,
+    json_schema_format,
+)
+from inspan.dialects.provider_errors import FAILURES
+from inspan.dialects.responses import build_responses_dialect
 from inspan.protocol.task import Task
-from inspan.protocol.usage import Told
+from inspan.protocol.usage import SessionTotals
 
 _MODEL = "perplexity/sonar"
 # How hard it searches. Its own model is named beside it: left out, another vendor's might be taken.
@@ -21,38 +37,45 @@ _PRESETS = {name: name for name in ("fast", "low", "medium", "high", "xhigh")} |
 _KEYS = ("PERPLEXITY_API_KEY", "PPLX_API_KEY")
 
 
-def launch(task: Task, place: Place) -> Launch:
+def launch(task: Task, context: LaunchContext) -> Launch:
     """One call. It searches the web, as it does for everybody."""
     preset = _PRESETS.get(task.model, "")
-    body = responses_body(task, place, model=_model(task))
+    body = build_responses_body(task, context, model=_model_name(task))
     # A preset brings its own tools.
     body |= {"preset": preset} if preset else {"tools": [{"type": "web_search"}]}
     if task.output_schema is not None:
-        body["response_format"] = json_format(task.output_schema)
-    return asked(task, place, body, path="/responses", credentials=_KEYS)
+        body["response_format"] = json_schema_format(task.output_schema)
+    return build_launch(task, context, body, path="/responses", credentials=_KEYS)
 
 
-def _model(task: Task) -> str:
+def _model_name(task: Task) -> str:
     return _MODEL if task.model in _PRESETS else task.model or _MODEL
 
 
-def dialect(task: Task, told: Told) -> Dialect:
+def build_dialect(task: Task, reported: SessionTotals) -> Dialect:
     """Reads what came of it."""
-    return responses_dialect(task, model=_model(task))
+    return build_responses_dialect(task, model=_model_name(task))
 
 
 DRIVER = Driver(
     name="perplexity",
     title="Perplexity",
-    program="python3",
-    wire="responses",
-    channels=(Channel(name="http", kind="http", launch=launch, dialect=dialect),),
-    credentials=_KEYS,
+    program=ProgramSpec(
+        command="python3",
+        hosted=True,
+    ),
+    provider=Provider(
+        wire="responses",
+        credentials=_KEYS,
+        vendor="perplexity",
+        base_url="https://api.perplexity.ai/v1",
+        base_url_variables=("PERPLEXITY_BASE_URL",),
+    ),
+    channels=(Channel(name="http", kind="http", launch=launch, dialect=build_dialect, session=HTTP_SESSION),),
     failures=FAILURES,
-    login_hint="set PERPLEXITY_API_KEY",
-    provider="perplexity",
-    base_url="https://api.perplexity.ai/v1",
-    base_url_variables=("PERPLEXITY_BASE_URL",),
+    access=Access(
+        login_hint="set PERPLEXITY_API_KEY",
+    ),
     models={"sonar": _MODEL},
     capabilities=Capabilities(
         exec="no",
@@ -74,7 +97,12 @@ DRIVER = Driver(
             "resume": "Each run is one call: it keeps no session to come back to. Say again what it has to know.",
         },
     ),
-    cannot=CANNOT,
-    trial_model="openai/gpt-5.2",
-    hosted=True,
+    trials=Trials(
+        unsupported_scenarios={
+            **UNSUPPORTED_SCENARIOS,
+            "complete": "It searches the web at its provider, in every mode, unless `--option tools=null` is given; "
+            "nothing of that reaches this machine.",
+        },
+        trial_model="openai/gpt-5.2",
+    ),
 )

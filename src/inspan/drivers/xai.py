@@ -1,44 +1,61 @@
 """xAI: Grok by its Responses API. Chat Completions are on the way out there (grok-4.7, October 2026)."""
 
 from inspan.contracts.dialect import Dialect
-from inspan.contracts.driver import Capabilities, Channel, Driver, Launch, Place
-from inspan.dialects.asking import CANNOT, asked, responses_body
-from inspan.dialects.refusals import FAILURES
-from inspan.dialects.responses import responses_dialect
+from inspan.contracts.driver import (
+    Access,
+    Capabilities,
+    Channel,
+    Driver,
+    Launch,
+    LaunchContext,
+    ProgramSpec,
+    Provider,
+    Trials,
+)
+from inspan.dialects.http_request import HTTP_SESSION, UNSUPPORTED_SCENARIOS, build_launch, build_responses_body
+from inspan.dialects.provider_errors import FAILURES
+from inspan.dialects.responses import build_responses_dialect
 from inspan.protocol.task import Task
-from inspan.protocol.usage import Told
+from inspan.protocol.usage import SessionTotals
 
 _MODEL = "grok-4.7"
 _KEYS = ("XAI_API_KEY",)
 
 
-def launch(task: Task, place: Place) -> Launch:
+def launch(task: Task, context: LaunchContext) -> Launch:
     """One call. It is not kept on the provider's side."""
-    body = responses_body(task, place, model=task.model or _MODEL)
+    body = build_responses_body(task, context, model=task.model or _MODEL)
     if task.output_schema is not None:
         body["text"] = {
             "format": {"type": "json_schema", "name": "answer", "schema": task.output_schema, "strict": True}
         }
-    return asked(task, place, body, path="/responses", credentials=_KEYS)
+    return build_launch(task, context, body, path="/responses", credentials=_KEYS)
 
 
-def dialect(task: Task, told: Told) -> Dialect:
+def build_dialect(task: Task, reported: SessionTotals) -> Dialect:
     """Reads what came of it."""
-    return responses_dialect(task, model=task.model or _MODEL)
+    return build_responses_dialect(task, model=task.model or _MODEL)
 
 
 DRIVER = Driver(
     name="xai",
     title="xAI",
-    program="python3",
-    wire="responses",
-    channels=(Channel(name="http", kind="http", launch=launch, dialect=dialect),),
-    credentials=_KEYS,
+    program=ProgramSpec(
+        command="python3",
+        hosted=True,
+    ),
+    provider=Provider(
+        wire="responses",
+        credentials=_KEYS,
+        vendor="x-ai",
+        base_url="https://api.x.ai/v1",
+        base_url_variables=("XAI_BASE_URL",),
+    ),
+    channels=(Channel(name="http", kind="http", launch=launch, dialect=build_dialect, session=HTTP_SESSION),),
     failures=FAILURES,
-    login_hint="set XAI_API_KEY",
-    provider="x-ai",
-    base_url="https://api.x.ai/v1",
-    base_url_variables=("XAI_BASE_URL",),
+    access=Access(
+        login_hint="set XAI_API_KEY",
+    ),
     models={"grok": _MODEL},
     capabilities=Capabilities(
         exec="no",
@@ -59,7 +76,8 @@ DRIVER = Driver(
             "efforts": "Not every model takes every one.",
         },
     ),
-    cannot=CANNOT,
-    trial_model="grok-4.3",
-    hosted=True,
+    trials=Trials(
+        unsupported_scenarios=UNSUPPORTED_SCENARIOS,
+        trial_model="grok-4.3",
+    ),
 )

@@ -20,10 +20,12 @@ _NEWEST_FIRST: tuple[By, ...] = ("run", "day")
 _UNKNOWN = "unknown"
 
 
-class Part(NamedTuple):
+class Subtotal(NamedTuple):
     """Rows together. `usage` and `cost_usd` are of the rows that say something; `None` where none does.
 
-    `calls` are those that the gateway counted; the rest are of calls and of runs that are missing in the sums.
+    `calls` are those that the gateway counted; the rest are of calls and of runs that are missing in the sums. Of
+    `estimated_calls` no usage was stated to its end: for these, budgets count `estimated_usd` and `estimated_tokens`
+    more than the sums say.
     """
 
     runs: int
@@ -34,74 +36,87 @@ class Part(NamedTuple):
     cost_usd: float | None
     calls_without_cost: int
     runs_without_cost: int
+    estimated_calls: int = 0
+    estimated_usd: float = 0.0
+    estimated_tokens: int = 0
 
 
-class Sums(NamedTuple):
+class GroupTotals(NamedTuple):
     """A group: all of it, what each source counted, and each role that the gateway told apart.
 
     `scripted` is the part that was never paid, because a script answered in the model's place.
     """
 
     name: str
-    whole: Part
-    sources: dict[Source, Part]
-    roles: dict[str, Part]
-    scripted: Part
+    overall: Subtotal
+    sources: dict[Source, Subtotal]
+    roles: dict[str, Subtotal]
+    scripted: Subtotal
 
 
-def groups(spendings: Iterable[Spending], *, by: By) -> list[Sums]:
+def group_spendings(spendings: Iterable[Spending], *, by: By) -> list[GroupTotals]:
     """The sums of each group, in the order of their names; days and runs begin with the newest."""
     found: dict[str, list[Spending]] = {}
     name_of = _NAMES[by]
     for spending in spendings:
         found.setdefault(name_of(spending), []).append(spending)
-    return [summed(found[name], name=name) for name in sorted(found, reverse=by in _NEWEST_FIRST)]
+    return [sum_spendings(found[name], name=name) for name in sorted(found, reverse=by in _NEWEST_FIRST)]
 
 
-def summed(spendings: Sequence[Spending], *, name: str = "total") -> Sums:
+def sum_spendings(spendings: Sequence[Spending], *, name: str = "total") -> GroupTotals:
     """The sums of all these rows together."""
-    return Sums(
+    return GroupTotals(
         name=name,
-        whole=_part(spendings),
-        sources={source: _part([row for row in spendings if row.source == source]) for source in SOURCES},
-        roles={role: _part([row for row in spendings if row.role == role]) for role in ROLES},
-        scripted=_part([row for row in spendings if row.scripted]),
+        overall=_sum_rows(spendings),
+        sources={source: _sum_rows([row for row in spendings if row.source == source]) for source in SOURCES},
+        roles={role: _sum_rows([row for row in spendings if row.role == role]) for role in ROLES},
+        scripted=_sum_rows([row for row in spendings if row.scripted]),
     )
 
 
-def _part(rows: Sequence[Spending]) -> Part:
+def _sum_rows(rows: Sequence[Spending]) -> Subtotal:
     usages = [row.usage for row in rows if row.usage is not None]
     costs = [row.nano for row in rows if row.nano is not None]
     calls = [row for row in rows if row.source == "gateway"]
     runs = [row for row in rows if row.source == "agent"]
-    return Part(
+    more = [extra_charge(row) for row in rows if row.charged_tokens is not None]
+    return Subtotal(
         runs=len({row.run_id for row in rows}),
         calls=len(calls),
-        usage=_together(usages) if usages else None,
+        usage=_sum_usages(usages) if usages else None,
         # A call that is known to have cost nothing, such as an error, is missing no tokens.
         calls_without_usage=sum(row.usage is None and row.nano != 0 for row in calls),
         runs_without_usage=sum(row.usage is None for row in runs),
         cost_usd=sum(costs) / NANO_PER_USD if costs else None,
         calls_without_cost=sum(row.nano is None for row in calls),
         runs_without_cost=sum(row.nano is None for row in runs),
+        estimated_calls=len(more),
+        estimated_usd=sum(nano for nano, _ in more) / NANO_PER_USD,
+        estimated_tokens=sum(tokens for _, tokens in more),
     )
 
 
-def _together(usages: Sequence[Usage]) -> Usage:
+def extra_charge(row: Spending) -> tuple[int, int]:
+    """By how many billionths of a dollar and tokens budgets count more for a call than was stated."""
+    stated = row.usage.total if row.usage else 0
+    return (row.charged_nano or 0) - (row.nano or 0), (row.charged_tokens or 0) - stated
+
+
+def _sum_usages(usages: Sequence[Usage]) -> Usage:
     """The sum, field by field: adding value to value takes four times as long, and there may be many calls."""
     return Usage(**{name: sum(map(attrgetter(name), usages)) for name in Usage.__struct_fields__})
 
 
-def _day(spending: Spending) -> str:
+def _day_of(spending: Spending) -> str:
     """The day in UTC, as in the run's id."""
     return f"{datetime.fromtimestamp(spending.at, UTC):%Y-%m-%d}"
 
 
 _NAMES: dict[By, Callable[[Spending], str]] = {
-    "agent": lambda spending: spending.agent,
+    "agent": lambda spending: spending.agent or _UNKNOWN,
     "model": lambda spending: spending.model or _UNKNOWN,
     "run": lambda spending: spending.run_id,
-    "day": _day,
+    "day": _day_of,
     "project": lambda spending: spending.project,
     "session": lambda spending: spending.session or _UNKNOWN,
     "task": lambda spending: f"{spending.project}/{spending.task}",

@@ -5,6 +5,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 
 import msgspec
 
+from inspan.protocol.http_status import is_error_status
 from inspan.protocol.usage import Usage
 
 _EXACT = Context(prec=80, rounding=ROUND_HALF_EVEN)
@@ -22,8 +23,7 @@ _PRICED_AS: dict[str, tuple[str, ...]] = {
 # Billionths of a dollar in one dollar for a million, and in one for a thousand.
 _NANO_BY_MILLION, _NANO_BY_THOUSAND = Decimal(1_000), Decimal(1_000_000)
 _BY_THOUSAND = ("searches", "requests")
-_ERROR_STATUS = 400
-PRICES = (*_PRICED_AS, "requests")
+PRICE_NAMES = (*_PRICED_AS, "requests")
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -32,13 +32,13 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     base: Decimal
     tiers: tuple[tuple[int, Decimal], ...] = ()
 
-    def at(self, input_tokens: int) -> Decimal:
+    def rate_for(self, input_tokens: int) -> Decimal:
         """The dollars that hold for a call with so much input, cached or not."""
         reached = [dollars for start, dollars in sorted(self.tiers) if input_tokens > start]
         return reached[-1] if reached else self.base
 
 
-class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PriceCard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The prices of one model: for a million tokens, for a thousand searches, for a thousand requests.
 
     `provider` and `model` are what the list calls them, `context` is the most input it takes. The prices hold `until`
@@ -59,38 +59,38 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     requests: Price | None = None
 
 
-def cost(card: Card, usage: Usage, extras: Mapping[str, int] | None = None) -> int | None:
+def compute_cost(card: PriceCard, usage: Usage, extras: Mapping[str, int] | None = None) -> int | None:
     """The cost of one call in billionths of a dollar, or None where something that was used has no price."""
-    counts = _counts(usage, extras or {})
+    counts = _count_units(usage, extras or {})
     whole_input = usage.input + usage.cache_read + usage.cache_write
     total = Decimal(0)
     for name, count in counts.items():
-        price = _price(card, name)
+        price = _find_price(card, name)
         if price is None:
             return None
-        total = _EXACT.fma(Decimal(count) * _nano(name), price.at(whole_input), total)
+        total = _EXACT.fma(Decimal(count) * _nano_per_unit(name), price.rate_for(whole_input), total)
     if card.requests:
-        total = _EXACT.fma(_nano("requests"), card.requests.at(whole_input), total)
+        total = _EXACT.fma(_nano_per_unit("requests"), card.requests.rate_for(whole_input), total)
     return int(_EXACT.to_integral_value(total))
 
 
-def call_cost(
-    card: Card | None, *, status: int | None, usage: Usage | None, extras: Mapping[str, int] | None = None
+def compute_call_cost(
+    card: PriceCard | None, *, status: int | None, usage: Usage | None, extras: Mapping[str, int] | None = None
 ) -> int | None:
     """The same for a call as the gateway saw it. An answer that is an error is not billed, whatever the model."""
     if usage is None:
-        return 0 if status is not None and status >= _ERROR_STATUS else None
-    return cost(card, usage, extras) if card else None
+        return 0 if is_error_status(status) else None
+    return compute_cost(card, usage, extras) if card else None
 
 
-def own_card(name: str, prices: Mapping[str, float | None]) -> Card:
-    """A card of prices that a user has set, in dollars and under the names of `PRICES`."""
-    stated = {key: prices.get(key) for key in PRICES}
+def build_custom_card(name: str, prices: Mapping[str, float | None]) -> PriceCard:
+    """A card of prices that a user has set, in dollars and under the names of `PRICE_NAMES`."""
+    stated = {key: prices.get(key) for key in PRICE_NAMES}
     own = {key: Price(base=Decimal(str(value))) for key, value in stated.items() if value is not None}
-    return msgspec.structs.replace(Card(model=name), **own)
+    return msgspec.structs.replace(PriceCard(model=name), **own)
 
 
-def _counts(usage: Usage, extras: Mapping[str, int]) -> dict[str, int]:
+def _count_units(usage: Usage, extras: Mapping[str, int]) -> dict[str, int]:
     """What was used, each token in one place; an extra that nobody here knows stays and has no price."""
     reasoning = min(usage.reasoning, usage.output)
     for_an_hour = min(extras.get("cache_write_1h", 0), usage.cache_write)
@@ -106,10 +106,10 @@ def _counts(usage: Usage, extras: Mapping[str, int]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count > 0}
 
 
-def _price(card: Card, name: str) -> Price | None:
+def _find_price(card: PriceCard, name: str) -> Price | None:
     stated = (getattr(card, key) for key in _PRICED_AS.get(name, ()))
     return next((price for price in stated if price is not None), None)
 
 
-def _nano(name: str) -> Decimal:
+def _nano_per_unit(name: str) -> Decimal:
     return _NANO_BY_THOUSAND if name in _BY_THOUSAND else _NANO_BY_MILLION

@@ -9,7 +9,9 @@ from inspan.protocol.events import (
     AnswerGiven,
     Event,
     FileChanged,
+    MessageSent,
     ModelCallEnded,
+    PermissionAnswered,
     RateLimited,
     RunEnded,
     RunStarted,
@@ -20,12 +22,18 @@ from inspan.protocol.events import (
     ToolStarted,
     TurnCompleted,
     TurnFailed,
+    TurnInterrupted,
     TurnStarted,
     UsageDiffers,
 )
+from inspan.protocol.outcome import Reason
+from inspan.protocol.reasons import REASONS
 from inspan.protocol.usage import Usage
 
-from .usage import CallSums, Kind, all_calls, one_call
+from .usage import CallKind, CallSums, sum_calls, sums_from_call
+
+# Who has answered a question that nobody answered in time.
+NOBODY = "timeout"
 
 
 class DeniedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -48,23 +56,26 @@ class Summary:
         self.session_id = ""
         self.model = ""
         self.agent_version = ""
+        self.prompt = ""
         self.text = ""
-        self.given = ""
+        self.given_answer = ""
         self.failure: TurnFailed | None = None
         self.turn_done = False
+        self.interrupted = False
+        self.unanswered = ""
         self.rate_limit: RateLimited | None = None
         self.calls = 0
         self.gateway_usage: Usage | None = None
-        self.measured: dict[Kind, CallSums] = {}
+        self.measured: dict[CallKind, CallSums] = {}
         self.difference: UsageDiffers | None = None
         self.denials: list[DeniedCall] = []
-        self.calling: dict[str, ToolStarted] = {}
+        self.open_calls: dict[str, ToolStarted] = {}
         self.files: dict[str, None] = {}
 
     @property
     def answer(self) -> str:
         """The run's answer: what was given as one, else the last thing the agent said."""
-        return self.given or self.text
+        return self.given_answer or self.text
 
     @property
     def denied(self) -> list[str]:
@@ -77,16 +88,57 @@ class Summary:
 
     @property
     def spent(self) -> Usage | None:
-        """The run's tokens: as the gateway counted them, since agents leave out calls that broke off; else as told."""
-        return self.gateway_usage or self.usage
+        """The run's tokens: as the gateway counted them, since agents leave out calls that broke off; else as told.
+
+        As told only where the gateway saw no call that it could not count: then nobody knows.
+        """
+        is_known = not sum_calls(self.measured).without_usage
+        return self.gateway_usage or (self.usage if is_known else None)
 
     @property
     def spent_usd(self) -> float | None:
-        """The run's cost: as the gateway priced it, where it could price every call; else as told."""
-        measured = all_calls(self.measured)
-        if measured.calls and not measured.without_cost:
+        """The run's cost: that of the calls that the gateway could price, else as told, under the same condition."""
+        measured = sum_calls(self.measured)
+        if measured.cost_usd is not None:
             return measured.cost_usd
-        return self.cost_usd
+        return None if measured.without_usage else self.cost_usd
+
+    @property
+    def unpriced_calls(self) -> int:
+        """How many calls are missing in a cost that the gateway has counted."""
+        measured = sum_calls(self.measured)
+        return 0 if measured.cost_usd is None else measured.without_cost
+
+    def build_end(
+        self,
+        reason: Reason,
+        message: str,
+        *,
+        next_step: str = "",
+        duration_s: float = 0.0,
+        exit_code: int | None = None,
+        signal: int | None = None,
+    ) -> RunEnded:
+        """The last event of a run that ends now, for this reason, with all that is known of it."""
+        row = REASONS[reason]
+        return RunEnded(
+            outcome=row.outcome,
+            reason=reason,
+            message=message,
+            next=(next_step or row.next_step).replace("RUN", self.started.run_id if self.started else "RUN"),
+            exit_code=exit_code,
+            signal=signal,
+            duration_s=round(duration_s, 3),
+            session_id=self.session_id,
+            usage=self.spent,
+            cost_usd=self.spent_usd,
+            model_calls=self.calls,
+            files_changed=self.files_changed,
+            resets_at=self.rate_limit.resets_at if self.rate_limit else None,
+            denied=self.denied,
+            told=self.usage if self.gateway_usage else None,
+            calls_without_cost=self.unpriced_calls,
+        )
 
     def add(self, event: Event) -> None:
         handler = _HANDLERS.get(type(event))
@@ -102,102 +154,121 @@ def summarize(events: Iterable[Event]) -> Summary:
     return summary
 
 
-def _run_started(summary: Summary, event: RunStarted) -> None:
+def _on_run_started(summary: Summary, event: RunStarted) -> None:
     summary.started = event
     summary.session_id = event.session_id
 
 
-def _run_ended(summary: Summary, event: RunEnded) -> None:
+def _on_run_ended(summary: Summary, event: RunEnded) -> None:
     summary.ended = event
 
 
-def _thread_started(summary: Summary, event: ThreadStarted) -> None:
+def _on_thread_started(summary: Summary, event: ThreadStarted) -> None:
     summary.session_id = event.session_id or summary.session_id
     summary.model = event.model
     summary.agent_version = event.agent_version
 
 
-def _turn_started(summary: Summary, event: TurnStarted) -> None:
+def _on_turn_started(summary: Summary, event: TurnStarted) -> None:
     summary.failure = None
     summary.turn_done = False
+    summary.interrupted = False
 
 
-def _turn_completed(summary: Summary, event: TurnCompleted) -> None:
+def _on_turn_completed(summary: Summary, event: TurnCompleted) -> None:
     summary.turn_done = True
-    _count(summary, event)
+    _add_usage(summary, event)
 
 
-def _turn_failed(summary: Summary, event: TurnFailed) -> None:
+def _on_turn_failed(summary: Summary, event: TurnFailed) -> None:
     summary.failure = event
-    _count(summary, event)
+    _add_usage(summary, event)
 
 
-def _count(summary: Summary, event: TurnCompleted | TurnFailed) -> None:
+def _add_usage(summary: Summary, event: TurnCompleted | TurnFailed | TurnInterrupted) -> None:
     if event.usage:
         summary.usage = (summary.usage or Usage()) + event.usage
     if event.cost_usd is not None:
         summary.cost_usd = (summary.cost_usd or 0.0) + event.cost_usd
 
 
-def _text_said(summary: Summary, event: TextSaid) -> None:
+def _on_turn_interrupted(summary: Summary, event: TurnInterrupted) -> None:
+    summary.interrupted = True
+    _add_usage(summary, event)
+
+
+def _on_text_said(summary: Summary, event: TextSaid) -> None:
     if not event.parent:
         summary.text = event.text
 
 
-def _answer_given(summary: Summary, event: AnswerGiven) -> None:
-    summary.given = event.text
+def _on_answer_given(summary: Summary, event: AnswerGiven) -> None:
+    summary.given_answer = event.text
 
 
-def _tool_started(summary: Summary, event: ToolStarted) -> None:
-    summary.calling[event.id] = event
+def _on_tool_started(summary: Summary, event: ToolStarted) -> None:
+    summary.open_calls[event.id] = event
 
 
-def _tool_completed(summary: Summary, event: ToolCompleted) -> None:
-    summary.calling.pop(event.id, None)
+def _on_message_sent(summary: Summary, event: MessageSent) -> None:
+    summary.prompt = summary.prompt or event.text
 
 
-def _tool_failed(summary: Summary, event: ToolFailed) -> None:
-    started = summary.calling.pop(event.id, None)
+def _on_permission_answered(summary: Summary, event: PermissionAnswered) -> None:
+    if event.by == NOBODY:
+        summary.unanswered = event.reason
+
+
+def _on_tool_completed(summary: Summary, event: ToolCompleted) -> None:
+    summary.unanswered = ""  # It went on without what nobody allowed.
+    summary.open_calls.pop(event.id, None)
+
+
+def _on_tool_failed(summary: Summary, event: ToolFailed) -> None:
+    started = summary.open_calls.pop(event.id, None)
     if event.denied:
         given = started.input if started else None
         summary.denials.append(DeniedCall(id=event.id, name=event.name, input=given, message=event.output))
 
 
-def _file_changed(summary: Summary, event: FileChanged) -> None:
+def _on_file_changed(summary: Summary, event: FileChanged) -> None:
     summary.files[event.path] = None
 
 
-def _rate_limited(summary: Summary, event: RateLimited) -> None:
+def _on_rate_limited(summary: Summary, event: RateLimited) -> None:
     summary.rate_limit = event
 
 
-def _model_call_ended(summary: Summary, event: ModelCallEnded) -> None:
+def _on_model_call_ended(summary: Summary, event: ModelCallEnded) -> None:
     summary.calls += 1
     summary.model = summary.model or event.model
     if event.usage:
         summary.gateway_usage = (summary.gateway_usage or Usage()) + event.usage
-    kind = Kind(event.model, event.role)
-    summary.measured[kind] = summary.measured.get(kind, CallSums()) | one_call(event)
+    kind = CallKind(event.model, event.role)
+    summary.measured[kind] = summary.measured.get(kind, CallSums()) | sums_from_call(event)
 
 
-def _usage_differs(summary: Summary, event: UsageDiffers) -> None:
+def _on_usage_differs(summary: Summary, event: UsageDiffers) -> None:
     summary.difference = event
 
 
 _HANDLERS: dict[type, Callable[[Summary, Any], None]] = {
-    RunStarted: _run_started,
-    RunEnded: _run_ended,
-    ThreadStarted: _thread_started,
-    TurnStarted: _turn_started,
-    TurnCompleted: _turn_completed,
-    TurnFailed: _turn_failed,
-    TextSaid: _text_said,
-    AnswerGiven: _answer_given,
-    ToolStarted: _tool_started,
-    ToolCompleted: _tool_completed,
-    ToolFailed: _tool_failed,
-    FileChanged: _file_changed,
-    RateLimited: _rate_limited,
-    ModelCallEnded: _model_call_ended,
-    UsageDiffers: _usage_differs,
+    RunStarted: _on_run_started,
+    RunEnded: _on_run_ended,
+    ThreadStarted: _on_thread_started,
+    TurnStarted: _on_turn_started,
+    TurnCompleted: _on_turn_completed,
+    TurnFailed: _on_turn_failed,
+    TurnInterrupted: _on_turn_interrupted,
+    MessageSent: _on_message_sent,
+    PermissionAnswered: _on_permission_answered,
+    TextSaid: _on_text_said,
+    AnswerGiven: _on_answer_given,
+    ToolStarted: _on_tool_started,
+    ToolCompleted: _on_tool_completed,
+    ToolFailed: _on_tool_failed,
+    FileChanged: _on_file_changed,
+    RateLimited: _on_rate_limited,
+    ModelCallEnded: _on_model_call_ended,
+    UsageDiffers: _on_usage_differs,
 }

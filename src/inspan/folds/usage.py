@@ -6,10 +6,11 @@ from typing import NamedTuple
 import msgspec
 
 from inspan.protocol.events import ModelCallEnded
+from inspan.protocol.http_status import is_error_status
 from inspan.protocol.spending import NANO_PER_USD
 from inspan.protocol.usage import Usage
 
-_ALIKE_PERCENT = 1.0
+_TOLERANCE_PERCENT = 1.0
 _INPUTS = ("cache_read", "cache_write")
 
 
@@ -40,55 +41,60 @@ class CallSums(NamedTuple):
         )
 
 
-class Kind(NamedTuple):
+class CallKind(NamedTuple):
     """What tells the calls of a run apart."""
 
     model: str
     role: str
 
 
-def one_call(event: ModelCallEnded) -> CallSums:
+def sums_from_call(event: ModelCallEnded) -> CallSums:
     """A call as sums of one; where it is known to cost nothing, such as an error, no tokens are missing."""
     nano = None if event.cost_usd is None else round(event.cost_usd * NANO_PER_USD)
     return CallSums(
         calls=1,
         usage=event.usage,
-        without_usage=int(event.usage is None and nano != 0),
+        without_usage=int(event.usage is None and nano != 0 and not _is_refused(event)),
         nano=nano,
         without_cost=int(nano is None),
     )
 
 
-def by_model(calls: Mapping[Kind, CallSums]) -> dict[str, CallSums]:
+def _is_refused(event: ModelCallEnded) -> bool:
+    """Whether the provider answered with an error, heard to its end: such a call has used nothing."""
+    return not event.problem and is_error_status(event.status)
+
+
+def group_by_model(calls: Mapping[CallKind, CallSums]) -> dict[str, CallSums]:
     """The sums of each model, in the order in which they were first asked."""
-    return _grouped(calls, lambda kind: kind.model)
+    return _group(calls, lambda kind: kind.model)
 
 
-def by_role(calls: Mapping[Kind, CallSums]) -> dict[str, CallSums]:
+def group_by_role(calls: Mapping[CallKind, CallSums]) -> dict[str, CallSums]:
     """The sums of each role, in the order in which they first came up."""
-    return _grouped(calls, lambda kind: kind.role)
+    return _group(calls, lambda kind: kind.role)
 
 
-def all_calls(calls: Mapping[Kind, CallSums]) -> CallSums:
+def sum_calls(calls: Mapping[CallKind, CallSums]) -> CallSums:
     """The sums of all."""
-    return _grouped(calls, lambda _: "").get("", CallSums())
+    return _group(calls, lambda _: "").get("", CallSums())
 
 
-def differs(told: Usage, measured: Usage) -> float | None:
+def compare_usage(reported: Usage, measured: Usage) -> float | None:
     """By how many percent of what was measured the agent's count is off, in the kind where it is worst; None up to one.
 
     Not every agent tells caches and reasoning apart: a kind of which it tells nothing is taken as a part of its input
     or output.
     """
-    silent = [name for name in _INPUTS if not getattr(told, name)]
+    silent = [name for name in _INPUTS if not getattr(reported, name)]
     whole = msgspec.structs.replace(measured, input=measured.input + sum(getattr(measured, name) for name in silent))
-    unheard = {*silent, *(() if told.reasoning else ("reasoning",))}
+    unheard = {*silent, *(() if reported.reasoning else ("reasoning",))}
     heard = [name for name in Usage.__struct_fields__ if name not in unheard]
-    worst = max(_percent(getattr(told, name), getattr(whole, name)) for name in heard)
-    return worst if worst > _ALIKE_PERCENT else None
+    worst = max(_percent_off(getattr(reported, name), getattr(whole, name)) for name in heard)
+    return worst if worst > _TOLERANCE_PERCENT else None
 
 
-def _grouped(calls: Mapping[Kind, CallSums], name_of: Callable[[Kind], str]) -> dict[str, CallSums]:
+def _group(calls: Mapping[CallKind, CallSums], name_of: Callable[[CallKind], str]) -> dict[str, CallSums]:
     found: dict[str, CallSums] = {}
     for kind, sums in calls.items():
         name = name_of(kind)
@@ -96,7 +102,7 @@ def _grouped(calls: Mapping[Kind, CallSums], name_of: Callable[[Kind], str]) -> 
     return found
 
 
-def _percent(told: int, measured: int) -> float:
-    if told == measured:
+def _percent_off(reported: int, measured: int) -> float:
+    if reported == measured:
         return 0.0
-    return 100.0 * abs(told - measured) / measured if measured else 100.0
+    return 100.0 * abs(reported - measured) / measured if measured else 100.0

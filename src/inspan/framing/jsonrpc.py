@@ -13,7 +13,7 @@ Id = int | float | str
 _SEPARATORS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"))
 
 
-class Problem(msgspec.Struct, frozen=True):
+class RpcError(msgspec.Struct, frozen=True):
     """The error of an answer."""
 
     code: int | float = INTERNAL_ERROR
@@ -21,12 +21,12 @@ class Problem(msgspec.Struct, frozen=True):
     data: Any = None
 
 
-class _Read(msgspec.Struct, frozen=True):
+class _RawMessage(msgspec.Struct, frozen=True):
     id: Id | msgspec.UnsetType | None = msgspec.UNSET
     method: str = ""
     params: Any = None
     result: Any = msgspec.UNSET
-    error: Problem | None = None
+    error: RpcError | None = None
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,14 +37,14 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     method: str = ""
     params: Any = None
     result: Any = None
-    error: Problem = Problem()
+    error: RpcError = RpcError()
 
 
-_decode = msgspec.json.Decoder(_Read).decode
+_decode = msgspec.json.Decoder(_RawMessage).decode
 
 
-def read(line: bytes) -> Message:
-    """The message in a line; raises what is listed in `UNREADABLE` for anything that is none."""
+def parse_message(line: bytes) -> Message:
+    """The message in a line; raises what is listed in `DECODE_ERRORS` for anything that is none."""
     found = _decode(line)
     identity = None if found.id is msgspec.UNSET else found.id
     if found.method:
@@ -57,27 +57,27 @@ def read(line: bytes) -> Message:
     return Message(kind="result", id=identity, result=found.result)
 
 
-def request(identity: Id, method: str, params: object) -> bytes:
+def encode_request(identity: Id, method: str, params: object) -> bytes:
     """A line that asks for an answer under this id."""
-    return _line({"jsonrpc": "2.0", "id": identity, "method": method, "params": params})
+    return _encode_line({"jsonrpc": "2.0", "id": identity, "method": method, "params": params})
 
 
-def notification(method: str, params: object) -> bytes:
+def encode_notification(method: str, params: object) -> bytes:
     """A line that wants no answer."""
-    return _line({"jsonrpc": "2.0", "method": method, "params": params})
+    return _encode_line({"jsonrpc": "2.0", "method": method, "params": params})
 
 
-def result(identity: Id | None, value: object) -> bytes:
+def encode_result(identity: Id | None, value: object) -> bytes:
     """The answer to a request."""
-    return _line({"jsonrpc": "2.0", "id": identity, "result": value})
+    return _encode_line({"jsonrpc": "2.0", "id": identity, "result": value})
 
 
-def error(identity: Id | None, code: int, message: str) -> bytes:
+def encode_error(identity: Id | None, code: int, message: str) -> bytes:
     """The answer to a request that failed."""
-    return _line({"jsonrpc": "2.0", "id": identity, "error": {"code": code, "message": message}})
+    return _encode_line({"jsonrpc": "2.0", "id": identity, "error": {"code": code, "message": message}})
 
 
-def _line(message: dict[str, object]) -> bytes:
+def _encode_line(message: dict[str, object]) -> bytes:
     line = msgspec.json.encode(message)
     for separator, escaped in _SEPARATORS:
         if separator in line:

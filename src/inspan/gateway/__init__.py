@@ -1,4 +1,4 @@
-"""The loopback endpoint between an agent and its model; start reading at `gateway.py`, then `script.py`.
+"""The loopback endpoint between an agent and its model; start reading at `gateway.py`, then `scripts/script.py`.
 
 Names load when they are first used: a command that only looks at an address does without the server.
 """
@@ -6,7 +6,6 @@ Names load when they are first used: a command that only looks at an address doe
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from inspan.gateway.call import ModelCall as ModelCall
     from inspan.gateway.gateway import Gateway as Gateway
     from inspan.gateway.scripts.scenario import Scenario as Scenario
     from inspan.gateway.scripts.scenario_file import load_scenario as load_scenario
@@ -17,10 +16,12 @@ if TYPE_CHECKING:
     from inspan.gateway.upstream import Request as Request
     from inspan.gateway.upstream import Upstream as Upstream
 
+    from .model_call import ModelCall as ModelCall
+
 _HOME = {
     "Ask": "inspan.gateway.upstream",
     "Gateway": "inspan.gateway.gateway",
-    "ModelCall": "inspan.gateway.call",
+    "ModelCall": "inspan.gateway.model_call",
     "Reply": "inspan.gateway.upstream",
     "Request": "inspan.gateway.upstream",
     "Scenario": "inspan.gateway.scripts.scenario",

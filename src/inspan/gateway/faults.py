@@ -5,23 +5,23 @@ import math
 import re
 from collections.abc import Callable, Mapping
 
-from inspan.gateway.fault_rules import FAULT_EXAMPLES, Fault, Faults, fault_words, parse_fault
+from inspan.gateway.fault_rules import FAULT_EXAMPLES, Fault, Faults, describe_fault_grammar, parse_fault
 from inspan.gateway.http.server import ClientHungUp
 from inspan.gateway.upstream import Reply
-from inspan.gateway.wires.failures import failure_words
+from inspan.gateway.wires.failures import failure_message
 from inspan.gateway.wires.wire import Wire
 
-__all__ = ["FAULT_EXAMPLES", "Fault", "Faults", "FaultyReply", "fail", "fault_words", "parse_fault"]
+__all__ = ["FAULT_EXAMPLES", "Fault", "Faults", "FaultyReply", "describe_fault_grammar", "parse_fault", "send_failure"]
 
 _GARBAGE = b"<!DOCTYPE html>\n<html><head><title>502 Bad Gateway</title></head><body>Bad Gateway</body></html>\n"
 _EVENT_END = re.compile(rb"\r?\n\r?\n")
 _LINE_END = re.compile(rb"\n")
 
 
-async def fail(fault: Fault, wire: Wire, reply: Reply) -> None:
+async def send_failure(fault: Fault, wire: Wire, reply: Reply) -> None:
     """Answers a call with the fault's status, in the words of the provider."""
-    body = wire.error(fault.status, failure_words(fault.status))
-    headers = {"content-type": "application/json", "content-length": str(len(body)), **_retry_after(fault)}
+    body = wire.encode_error(fault.status, failure_message(fault.status))
+    headers = {"content-type": "application/json", "content-length": str(len(body)), **_retry_after_headers(fault)}
     await reply.start(fault.status, headers)
     await reply.write(body)
     await reply.finish()
@@ -43,8 +43,8 @@ class FaultyReply:
         self._fault = fault
         self._stream = stream
         self._event_end = _LINE_END
-        self._held = bytearray()
-        self._holds = fault.action in ("cut", "stall") and fault.place == "mid-stream"
+        self._buffered = bytearray()
+        self._is_buffering = fault.action in ("cut", "stall") and fault.place == "mid-stream"
         self._is_cut = False
         self._on_problem = on_problem or reply.note
 
@@ -53,7 +53,7 @@ class FaultyReply:
         if self._fault.action == "garbage":
             return
         if self._fault.place == "before-headers":
-            await self._strike()
+            await self._inject()
         types = [value for name, value in headers.items() if name.lower() == "content-type"]
         self._event_end = _EVENT_END if "text/event-stream" in "".join(types) else _LINE_END
         await self._reply.start(status, headers)
@@ -64,20 +64,20 @@ class FaultyReply:
             return
         if self._fault.action == "slow":
             await self._wait()
-        if self._holds:
-            self._held += data
-            ends = [match.end() for match in self._event_end.finditer(self._held)][:2] if self._stream else []
+        if self._is_buffering:
+            self._buffered += data
+            ends = [match.end() for match in self._event_end.finditer(self._buffered)][:2] if self._stream else []
             if len(ends) == 2:
-                await self._strike_at(sum(ends) // 2)
+                await self._inject_at(sum(ends) // 2)
         else:
-            await self._pass_on(data)
+            await self._forward(data)
 
     async def finish(self) -> None:
         self._raise_if_cut()
         if self._fault.action == "garbage":
             return await self._send_garbage()
-        if self._holds:
-            await self._strike_at((len(self._held) + 1) // 2)
+        if self._is_buffering:
+            await self._inject_at((len(self._buffered) + 1) // 2)
         return await self._reply.finish()
 
     def cut(self) -> None:
@@ -88,22 +88,22 @@ class FaultyReply:
     def note(self, problem: str) -> None:
         self._reply.note(problem)
 
-    async def _strike_at(self, position: int) -> None:
+    async def _inject_at(self, position: int) -> None:
         """Lets what was held pass up to a position, spoils the answer there, and lets the rest pass if there is one."""
-        held, self._held = bytes(self._held), bytearray()
-        self._holds = False
-        await self._pass_on(held[:position])
-        await self._strike()
-        await self._pass_on(held[position:])
+        held, self._buffered = bytes(self._buffered), bytearray()
+        self._is_buffering = False
+        await self._forward(held[:position])
+        await self._inject()
+        await self._forward(held[position:])
 
-    async def _pass_on(self, data: bytes) -> None:
+    async def _forward(self, data: bytes) -> None:
         try:
             await self._reply.write(data)
         except ConnectionError:
             self._is_cut = True
             raise
 
-    async def _strike(self) -> None:
+    async def _inject(self) -> None:
         if self._fault.action == "cut":
             self._on_problem("cut")
             self.cut()
@@ -135,7 +135,7 @@ class FaultyReply:
             raise ClientHungUp
 
 
-def _retry_after(fault: Fault) -> dict[str, str]:
+def _retry_after_headers(fault: Fault) -> dict[str, str]:
     """Whole seconds, as the header has them; those who read milliseconds get the exact time."""
     if fault.retry_after_s is None:
         return {}

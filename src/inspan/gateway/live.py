@@ -3,32 +3,51 @@
 import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from inspan.gateway.http.client import Client, Cut, Exchange, Unreachable
-from inspan.gateway.http.heads import AnswerHead, words
+from inspan.framing.http import AnswerHead, parse_list_header
+from inspan.gateway.http.client import Client, ConnectionCut, Exchange, Unreachable
 from inspan.gateway.http.routes import check_key, read_base_url
-from inspan.gateway.upstream import Reply, Request
+from inspan.gateway.key_mask import KeyMask
+from inspan.gateway.upstream import KeyPlace, Reply, Request
 from inspan.gateway.wires import BY_NAME
+from inspan.system.cancellation import wait_for_end
+
+if TYPE_CHECKING:
+    from inspan.gateway.http.encodings import Decoder
 
 _DRAIN_S = 1.0
+_ENCODING_HEADERS = ("content-encoding", "content-length")
 _HOP_BY_HOP = {"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 # What this side of the gateway says by itself; a client that waited for leave to send its body has got it.
-_OURS = {"host", "content-length", "accept-encoding", "expect"}
+_OWN_HEADERS = {"host", "content-length", "accept-encoding", "expect"}
+# By these some front ends take another method, path or host than the request has.
+_UNSAFE_HEADERS = {
+    "x-http-method-override",
+    "x-http-method",
+    "x-method-override",
+    "x-original-url",
+    "x-original-uri",
+    "x-rewrite-url",
+    "x-host",
+    "forwarded",
+    "via",
+}
+_UNSAFE_PREFIXES = ("proxy-", "x-forwarded-")
 
 
 class LiveUpstream:
     """Passes requests on to `base_url`; to be closed.
 
-    The run's token becomes the provider's key wherever it stands in a header or in the query, so no wire needs to be
-    known for it. Without a key, headers go as they are: the agent has brought a login of its own.
+    The key goes into the one place where a provider of that wire looks for it, and is hidden in what comes back.
+    Without a key, headers go as they are: the agent has brought a login of its own.
     """
 
     def __init__(
         self,
         *,
         base_url: str,
-        token: str,
         key: str,
         proxies: Mapping[str, str] | None = None,
         ca_files: Iterable[str] = (),
@@ -37,108 +56,104 @@ class LiveUpstream:
         origin, self._path = read_base_url(base_url)
         check_key(key)
         self._client = Client(origin, proxies=proxies, ca_files=ca_files)
-        self._token = token
         self._key = key
         self._drain_s = drain_s
 
     async def answer(self, request: Request, reply: Reply) -> None:
-        target = self._path + self._with_key_in_query(request.path)
-        headers = self._headers(request.headers)
+        target, headers = self._path + request.path, _select_headers(request.headers)
+        if self._key:
+            target, headers = _add_key(request.key_place, self._key, target, headers)
         try:
             exchange = await self._client.send(request.method, target, headers=headers, body=request.body)
         except Unreachable as error:
             return await _refuse(request, reply, str(error))
+        except asyncio.CancelledError:
+            reply.note("never sent")
+            raise
         with exchange:
-            passage = _Passage(request, exchange, reply)
+            relay = _ResponseRelay(request, exchange, reply, KeyMask(self._key))
             try:
-                await passage.run()
+                await relay.run()
             except (ConnectionError, asyncio.CancelledError):
-                await self._drain(passage)
+                await self._drain(relay)
                 raise
 
     async def close(self) -> None:
         """Drops every connection; bounded and idempotent."""
         await self._client.close()
 
-    async def _drain(self, passage: "_Passage") -> None:
+    async def _drain(self, relay: "_ResponseRelay") -> None:
         """The agent has gone. What the provider still says is read for a moment, for it tells what was spent.
 
         On a task of its own: that the agent's connection is gone may be told to this one twice.
         """
-        draining = asyncio.get_running_loop().create_task(passage.drain(timeout_s=self._drain_s))
-        cancelled: asyncio.CancelledError | None = None
-        while not draining.done():
-            try:
-                await asyncio.wait({draining})
-            except asyncio.CancelledError as error:
-                cancelled = error
-        draining.result()
-        if cancelled is not None:
-            raise cancelled
-
-    def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        dropped = _OURS | _hop_by_hop(headers)
-        swap = bool(self._token and self._key)
-        kept = {
-            name: value.replace(self._token, self._key) if swap and self._token in value else value
-            for name, value in headers.items()
-            if name not in dropped and not name.startswith("proxy-")
-        }
-        # Compressed for the gateway, an answer could not be read by an agent that never asked for it.
-        return {**kept, "accept-encoding": "identity"}
-
-    def _with_key_in_query(self, target: str) -> str:
-        path, mark, query = target.partition("?")
-        if not (query and self._token and self._key):
-            return target
-        for written in (self._token, quote(self._token, safe="")):
-            query = query.replace(written, quote(self._key, safe=""))
-        return path + mark + query
+        drain = relay.drain(timeout_s=self._drain_s)
+        await wait_for_end(asyncio.get_running_loop().create_task(drain))
 
 
-class _Passage:
+class _ResponseRelay:
     """One answer on its way from the provider to the agent; goes on where it was interrupted."""
 
-    def __init__(self, request: Request, exchange: Exchange, reply: Reply) -> None:
+    def __init__(self, request: Request, exchange: Exchange, reply: Reply, mask: KeyMask) -> None:
         self._request = request
         self._exchange = exchange
         self._reply = reply
+        self._mask = mask
+        self._decoder: Decoder | None = None
         self._has_begun = False
 
     async def run(self) -> None:
         try:
             head = await self._exchange.head()
         except Unreachable as error:
-            if self._begins():
-                await _refuse(self._request, self._reply, str(error))
-            return
-        if self._begins():
-            await self._reply.start(head.status, _answer_headers(head))
-        await self._pour(self._reply)
+            if self._claim_start():
+                await _refuse(self._request, self._reply, str(error), problem="unanswered")
+            return None
+        if self._claim_start():
+            try:
+                headers = self._read_headers(head)
+            except ValueError as error:
+                return await _refuse(self._request, self._reply, str(error), problem="unanswered")
+            await self._reply.start(head.status, headers)
+        return await self._relay_body(self._reply)
+
+    def _read_headers(self, head: AnswerHead) -> dict[str, str]:
+        """Raises `ValueError` for an encoding in which the key could not be looked for."""
+        headers = _select_answer_headers(head)
+        encoding = headers.get("content-encoding", "")
+        if self._mask.is_needed and encoding.lower() not in ("", "identity"):
+            from inspan.gateway.http.encodings import Decoder  # Start-up time: it was not asked for.
+
+            self._decoder = Decoder(encoding)
+            headers = {name: value for name, value in headers.items() if name not in _ENCODING_HEADERS}
+        return self._mask.mask_headers(headers)
 
     async def drain(self, *, timeout_s: float) -> None:
         """The rest of it for the meter alone, as long as there is time."""
-        self._reply = _Unheard(self._reply)
+        self._reply = _DetachedReply(self._reply)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self.run()
 
-    def _begins(self) -> bool:
+    def _claim_start(self) -> bool:
         """True once: an answer that was interrupted at its beginning is not begun again."""
         begins, self._has_begun = not self._has_begun, True
         return begins
 
-    async def _pour(self, reply: Reply) -> None:
+    async def _relay_body(self, reply: Reply) -> None:
         try:
             while data := await self._exchange.read():
-                await reply.write(data)
-        except Cut:
+                if piece := self._mask.feed(self._decoder.feed(data) if self._decoder else data):
+                    await reply.write(piece)
+        except (ConnectionCut, ValueError):
             reply.cut()
         else:
+            if piece := self._mask.finish():
+                await reply.write(piece)
             await reply.finish()
 
 
-class _Unheard:
+class _DetachedReply:
     """A reply to an agent that has gone: measured as before, and nobody minds that it does not arrive."""
 
     def __init__(self, reply: Reply) -> None:
@@ -161,22 +176,38 @@ class _Unheard:
             await self._reply.finish()
 
 
-def _answer_headers(head: AnswerHead) -> dict[str, str]:
+def _select_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    dropped = _OWN_HEADERS | _UNSAFE_HEADERS | _hop_by_hop_headers(headers)
+    kept = {
+        name: value for name, value in headers.items() if name not in dropped and not name.startswith(_UNSAFE_PREFIXES)
+    }
+    # Compressed for the gateway, an answer could not be read by an agent that never asked for it.
+    return {**kept, "accept-encoding": "identity"}
+
+
+def _add_key(key_place: KeyPlace, key: str, target: str, headers: dict[str, str]) -> tuple[str, dict[str, str]]:
+    if key_place.in_query:
+        return f"{target}{'&' if '?' in target else '?'}{key_place.name}={quote(key, safe='')}", headers
+    return target, {**headers, key_place.name: f"{key_place.scheme} {key}" if key_place.scheme else key}
+
+
+def _select_answer_headers(head: AnswerHead) -> dict[str, str]:
     """Cookies stay here: they are the provider's for its own host, and no agent could send them back."""
-    dropped = _hop_by_hop(head.headers)
+    dropped = _hop_by_hop_headers(head.headers)
     if "transfer-encoding" in head.headers:
         dropped.add("content-length")
     return {n: value for n, value in head.headers.items() if n not in dropped and not n.startswith("proxy-")}
 
 
-def _hop_by_hop(headers: Mapping[str, str]) -> set[str]:
+def _hop_by_hop_headers(headers: Mapping[str, str]) -> set[str]:
     """Those that are about one connection alone, with the ones that it names itself."""
-    return _HOP_BY_HOP | words(headers.get("connection", ""))
+    return _HOP_BY_HOP | parse_list_header(headers.get("connection", ""))
 
 
-async def _refuse(request: Request, reply: Reply, message: str) -> None:
-    body = BY_NAME[request.wire].error(502, message)
-    reply.note(f"unreachable: {message}")
+async def _refuse(request: Request, reply: Reply, message: str, *, problem: str = "unreachable") -> None:
+    """`unreachable`: the request was never sent; `unanswered`: it was, and the provider may have worked for it."""
+    body = BY_NAME[request.wire].encode_error(502, message)
+    reply.note(f"{problem}: {message}")
     await reply.start(502, {"content-type": "application/json", "content-length": str(len(body))})
     await reply.write(body)
     await reply.finish()

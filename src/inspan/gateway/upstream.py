@@ -2,28 +2,55 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 Purpose = Literal["call", "count tokens", "list models", "other"]
 ToolKind = Literal["function", "custom"]
 
 
+@dataclass(frozen=True, slots=True)
+class KeyPlace:
+    """Where a provider looks for its key: a header, with the word before the key in it, or a field of the query."""
+
+    name: str
+    scheme: str = ""
+    in_query: bool = False
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tool:
-    """A tool that a request offers to the model; `fields` maps its argument names to their JSON types."""
+    """A tool that a request offers to the model; `fields` maps its argument names to their JSON types.
+
+    `schema` is the whole of what the request says of its arguments.
+    """
 
     name: str
     kind: ToolKind = "function"
     namespace: str = ""
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    schema: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inputs:
+    """What a request gives to the model beside its text, as far as the bytes of the request do not tell its size.
+
+    `pictures` are the lengths of those that it holds. `unsized` names what it only refers to, or holds in a form whose
+    length says nothing of its tokens. `searches` is how often the provider may search the web for it.
+    """
+
+    pictures: tuple[int, ...] = ()
+    unsized: tuple[str, ...] = ()
+    searches: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ask:
     """What a model call asks for. `newest_text` is the last user text, or the tool results after it.
 
-    `max_output` is the most tokens that the answer may have, where the request says so; `turns` is how many messages
-    the conversation has.
+    `max_output` is the most tokens that one answer may have, where the request says so, and `answers` how many it asks
+    for at once; `turns` is how many messages the conversation has. `built_in` are the tools that it names by their type
+    alone: the provider knows them. `results` is how many results of tools came with it.
     """
 
     model: str
@@ -32,6 +59,10 @@ class Ask:
     newest_text: str
     max_output: int | None = None
     turns: int = 0
+    built_in: tuple[str, ...] = ()
+    results: int = 0
+    answers: int = 1
+    inputs: Inputs = Inputs()
 
     @property
     def has_tools(self) -> bool:
@@ -43,8 +74,8 @@ class Ask:
 class Request:
     """One request that carried the run's token; `ask` is None when it is not a call to the model.
 
-    `path` has the query with it, and not the token that may stand in front of it. `body` is as it was sent, `plain`
-    the same without its content encoding.
+    `path` has the query with it; the token is gone from it and from the headers, and a provider's key belongs into
+    `key_place`. `body` is as it was sent, `plain` the same without its content encoding.
     """
 
     method: str
@@ -55,6 +86,7 @@ class Request:
     wire: str
     purpose: Purpose
     ask: Ask | None
+    key_place: KeyPlace = KeyPlace("authorization", scheme="Bearer")
 
 
 class Reply(Protocol):

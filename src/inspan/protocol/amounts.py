@@ -11,7 +11,7 @@ Limit = Literal["usd", "tokens", "calls", "seconds", "restarts"]
 DAY_S = 86400
 
 _LIMITS: tuple[Limit, ...] = get_args(Limit)
-_WORDS: dict[Limit, str] = {
+_UNIT_NAMES: dict[Limit, str] = {
     "tokens": "token",
     "calls": "model call",
     "seconds": "s of run time",
@@ -28,7 +28,7 @@ class Amounts(NamedTuple):
     seconds: float = 0.0
     restarts: int = 0
 
-    def plus(self, other: "Amounts") -> "Amounts":
+    def add(self, other: "Amounts") -> "Amounts":
         """The sum, field by field."""
         return Amounts(
             nano=self.nano + other.nano,
@@ -39,7 +39,7 @@ class Amounts(NamedTuple):
         )
 
 
-NOTHING = Amounts()
+NO_AMOUNTS = Amounts()
 
 
 class Denial(NamedTuple):
@@ -58,7 +58,7 @@ class Denial(NamedTuple):
     asked: float
 
     @property
-    def where(self) -> str:
+    def node_label(self) -> str:
         """The node as a person names it."""
         return f"{self.node} {self.name}"
 
@@ -71,34 +71,34 @@ class Denial(NamedTuple):
     def sentence(self) -> str:
         """What is wrong, for a person."""
         per = f" per {self.per}" if self.per else ""
-        parts = [f"{_shown(self.limit, self.spent)} spent"]
+        parts = [f"{_format_amount(self.limit, self.spent)} spent"]
         if self.reserved:
-            parts.append(f"{_shown(self.limit, self.reserved)} set aside for calls under way")
+            parts.append(f"{_format_amount(self.limit, self.reserved)} set aside for calls under way")
         if self.asked:
-            parts.append(f"{_shown(self.limit, self.asked)} asked for")
-        return f"The budget of {self.where} is {_shown(self.limit, self.most)}{per}: {', '.join(parts)}."
+            parts.append(f"{_format_amount(self.limit, self.asked)} asked for")
+        return f"The budget of {self.node_label} is {_format_amount(self.limit, self.most)}{per}: {', '.join(parts)}."
 
 
-def judge(
-    node: Node, name: str, budget: Budget, *, spent: Amounts, reserved: Amounts = NOTHING, asked: Amounts
+def check_limits(
+    node: Node, name: str, budget: Budget, *, spent: Amounts, reserved: Amounts = NO_AMOUNTS, asked: Amounts
 ) -> Denial | None:
     """The first limit that what is asked for would exceed, with what is spent and reserved already."""
-    for limit, most in limits(budget):
-        used, kept, more = (_of(limit, amounts) for amounts in (spent, reserved, asked))
+    for limit, most in iter_limits(budget):
+        used, kept, more = (_get_amount(limit, amounts) for amounts in (spent, reserved, asked))
         if more and used + kept + more > most:
             return Denial(node, name, limit, budget.per, most, used, kept, more)
     return None
 
 
-def used_up(node: Node, name: str, budget: Budget, *, spent: Amounts) -> Denial | None:
+def find_exhausted(node: Node, name: str, budget: Budget, *, spent: Amounts) -> Denial | None:
     """The first limit of which nothing is left; restarts apart, which are asked for one by one."""
-    for limit, most in limits(budget):
-        if limit != "restarts" and _of(limit, spent) >= most:
-            return Denial(node, name, limit, budget.per, most, _of(limit, spent), 0, 0)
+    for limit, most in iter_limits(budget):
+        if limit != "restarts" and _get_amount(limit, spent) >= most:
+            return Denial(node, name, limit, budget.per, most, _get_amount(limit, spent), 0, 0)
     return None
 
 
-def limits(budget: Budget) -> Iterator[tuple[Limit, float]]:
+def iter_limits(budget: Budget) -> Iterator[tuple[Limit, float]]:
     """The limits that a budget sets, in the units of `Amounts`."""
     for limit in _LIMITS:
         most: float | None = getattr(budget, limit)
@@ -106,7 +106,7 @@ def limits(budget: Budget) -> Iterator[tuple[Limit, float]]:
             yield limit, round(most * NANO_PER_USD) if limit == "usd" else most
 
 
-def begin_of(per: Period, now: float) -> float:
+def period_start(per: Period, now: float) -> float:
     """When the period that `now` lies in began, in UTC; 0 for a budget without one."""
     if not per:
         return 0.0
@@ -114,19 +114,19 @@ def begin_of(per: Period, now: float) -> float:
     return today if per == "day" else today - (datetime.fromtimestamp(now, UTC).day - 1) * DAY_S
 
 
-def dollars(nano: float) -> str:
+def format_dollars(nano: float) -> str:
     """Dollars as people read them: two places, and more where they are needed."""
     whole, _, places = f"{nano / NANO_PER_USD:.6f}".partition(".")
     return f"${whole}.{places.rstrip('0').ljust(2, '0')}"
 
 
-def _of(limit: Limit, amounts: Amounts) -> float:
+def _get_amount(limit: Limit, amounts: Amounts) -> float:
     return amounts.nano if limit == "usd" else getattr(amounts, limit)
 
 
-def _shown(limit: Limit, amount: float) -> str:
+def _format_amount(limit: Limit, amount: float) -> str:
     if limit == "usd":
-        return dollars(amount)
+        return format_dollars(amount)
     if limit == "seconds":
-        return f"{amount:.1f}".removesuffix(".0") + f" {_WORDS[limit]}"
-    return f"{int(amount)} {_WORDS[limit]}{'' if amount == 1 else 's'}"
+        return f"{amount:.1f}".removesuffix(".0") + f" {_UNIT_NAMES[limit]}"
+    return f"{int(amount)} {_UNIT_NAMES[limit]}{'' if amount == 1 else 's'}"

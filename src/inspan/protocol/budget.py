@@ -10,7 +10,7 @@ Node = Literal["project", "task", "run"]
 Period = Literal["", "day", "month"]
 NODES: tuple[Node, ...] = get_args(Node)
 
-_WRITTEN = re.compile(r"(?P<number>[-+]?\d*\.?\d+)\s*(?P<unit>[a-z$]+)(?:/(?P<per>[a-z]+))?", re.IGNORECASE)
+_LIMIT_PATTERN = re.compile(r"(?P<number>[-+]?\d*\.?\d+)\s*(?P<unit>[a-z$]+)(?:/(?P<per>[a-z]+))?", re.IGNORECASE)
 # Unit → the field it fills, and how many of that field's own unit it is.
 _UNITS: dict[str, tuple[str, float]] = {
     "usd": ("usd", 1),
@@ -27,7 +27,7 @@ _UNITS: dict[str, tuple[str, float]] = {
     "restarts": ("restarts", 1),
 }
 UNITS = tuple(_UNITS)
-_MOST = 1e12
+_MAX_AMOUNT = 1e12
 BUDGET_HINT = "For example 2usd, 200ktok, 50calls, 30min, 3restarts, task=5usd or project=20usd/day."
 
 
@@ -51,7 +51,7 @@ def parse_budget(text: str) -> Budget:
     limits: dict[str, float | int] = {}
     periods: set[str] = set()
     for part in text.split(","):
-        field, number, per = _limit(part.strip())
+        field, number, per = _parse_limit(part.strip())
         if field in limits:
             raise ValueError(f"says twice how much of {field}.")
         limits[field] = number
@@ -61,7 +61,7 @@ def parse_budget(text: str) -> Budget:
     return msgspec.convert({**limits, "per": periods.pop()}, Budget)
 
 
-def budgets_of(texts: Iterable[str]) -> "dict[Node, Budget]":
+def parse_budgets(texts: Iterable[str]) -> "dict[Node, Budget]":
     """Reads `2usd`, which is the run's, and `project=20usd/day`; raises `ValueError` with what is wrong."""
     written: dict[Node, str] = {}
     for text in texts:
@@ -73,22 +73,22 @@ def budgets_of(texts: Iterable[str]) -> "dict[Node, Budget]":
     return {node: parse_budget(limits) for node, limits in written.items()}
 
 
-def spelled_budget(budget: Budget) -> str:
+def format_budget(budget: Budget) -> str:
     """The budget as it is written, in its smallest units."""
     per = f"/{budget.per}" if budget.per else ""
     units = {"usd": "usd", "tokens": "tok", "calls": "calls", "seconds": "s", "restarts": "restarts"}
     given = {unit: getattr(budget, field) for field, unit in units.items()}
-    return ",".join(f"{_spelled(number)}{unit}{per}" for unit, number in given.items() if number is not None)
+    return ",".join(f"{_format_number(number)}{unit}{per}" for unit, number in given.items() if number is not None)
 
 
-def _spelled(number: float) -> str:
+def _format_number(number: float) -> str:
     return f"{number:.9f}".rstrip("0").rstrip(".")
 
 
-def _limit(text: str) -> tuple[str, float | int, str]:
-    match = _WRITTEN.fullmatch(text)
+def _parse_limit(text: str) -> tuple[str, float | int, str]:
+    match = _LIMIT_PATTERN.fullmatch(text)
     if match is None:
-        raise ValueError("is no number with a unit.")
+        raise ValueError("is not a number with a unit.")
     unit, per = match["unit"].lower(), (match["per"] or "").lower()
     if unit not in _UNITS:
         raise ValueError(f"has the unit {match['unit']!r}, which is none of {', '.join(UNITS)}.")
@@ -98,11 +98,11 @@ def _limit(text: str) -> tuple[str, float | int, str]:
     # Rounded to billionths, the smallest part of a dollar that is counted: 1.005mtok must not miss by a bit.
     number = round(float(match["number"]) * size, 9 if size <= 1 else 3)
     if number <= 0:
-        raise ValueError("is no budget: it must be more than 0.")
-    if number > _MOST:
-        raise ValueError(f"is no budget: it must not be more than {_MOST:.0f}.")
+        raise ValueError("is not a budget: it must be more than 0.")
+    if number > _MAX_AMOUNT:
+        raise ValueError(f"is not a budget: it must not be more than {_MAX_AMOUNT:.0f}.")
     if field in ("usd", "seconds"):
         return field, number, per
     if number != int(number):
-        raise ValueError(f"is no whole number of {field}.")
+        raise ValueError(f"is not a whole number of {field}.")
     return field, int(number), per

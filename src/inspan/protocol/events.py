@@ -67,6 +67,52 @@ class TurnFailed(_Event, frozen=True, kw_only=True, tag="turn_failed"):
     cost_usd: float | None = None
 
 
+class TurnInterrupted(_Event, frozen=True, kw_only=True, tag="turn_interrupted"):
+    """The agent stopped its turn because it was told to; the session goes on."""
+
+    usage: Usage | None = None
+    cost_usd: float | None = None
+
+
+class MessageSent(_Event, frozen=True, kw_only=True, tag="message_sent"):
+    """Somebody said something to the agent. `queued`: it waits for its turn; `steers`: it went into the running one."""
+
+    id: str
+    text: str
+    queued: bool = False
+    steers: bool = False
+
+
+class MessageStarted(_Event, frozen=True, kw_only=True, tag="message_started"):
+    """A message that had waited goes to the agent."""
+
+    id: str
+
+
+class MessageEnded(_Event, frozen=True, kw_only=True, tag="message_ended"):
+    """What came of one message of a session, with its own numbers; what was said stands before it."""
+
+    id: str
+    outcome: Outcome
+    reason: Reason
+    message: str = ""
+    next: str = ""
+    duration_s: float = 0.0
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    model_calls: int = 0
+    denied: list[str] = []
+    resets_at: float | None = None
+
+
+class SessionConfigured(_Event, frozen=True, kw_only=True, tag="session_configured"):
+    """Model, effort or mode were set, from the next turn on."""
+
+    model: str = ""
+    effort: str = ""
+    mode: str = ""
+
+
 class TextSaid(_Event, frozen=True, kw_only=True, tag="text_said"):
     """A whole message or block of text of the assistant."""
 
@@ -165,24 +211,67 @@ class PlanChanged(_Event, frozen=True, kw_only=True, tag="plan_changed"):
 
 
 class PermissionAsked(_Event, frozen=True, kw_only=True, tag="permission_asked"):
-    """The agent wants a yes or no before it acts."""
+    """The agent wants a yes or no before it acts; `reason` is why, in its own words where it has some."""
 
     id: str
     tool: str
     input: Any = None
+    reason: str = ""
 
 
 class PermissionAnswered(_Event, frozen=True, kw_only=True, tag="permission_answered"):
-    """A permission was given or refused, and by whom."""
+    """A permission was given or refused, and by whom; `input` is what was put in place of the agent's own."""
 
     id: str
     allowed: bool
     by: str = ""
     reason: str = ""
+    input: Any = None
+    always: bool = False
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One question to the user; without `options` it takes any text."""
+
+    text: str
+    options: list[str] = []
+    several: bool = False
+    secret: bool = False
+
+
+class QuestionAsked(_Event, frozen=True, kw_only=True, tag="question_asked"):
+    """The agent wants to know something from its user."""
+
+    id: str
+    questions: list[Question]
+
+
+class QuestionAnswered(_Event, frozen=True, kw_only=True, tag="question_answered"):
+    """The answers, by the texts of the questions; none, and a reason, where nobody answered."""
+
+    id: str
+    answers: dict[str, str] = {}
+    by: str = ""
+    reason: str = ""
+
+
+class ToolRequested(_Event, frozen=True, kw_only=True, tag="tool_requested"):
+    """The agent called a tool of the caller's: its result is waited for."""
+
+    id: str
+    name: str
+    input: Any = None
+
+
+class ToolAnswered(_Event, frozen=True, kw_only=True, tag="tool_answered"):
+    """A tool of the caller's gave its result, which went to the agent; its own tool call tells the output."""
+
+    id: str
+    failed: bool = False
 
 
 class McpServerFailed(_Event, frozen=True, kw_only=True, tag="mcp_server_failed"):
-    """A server of tools could not be used; the agent works without it."""
+    """An MCP server could not be used; the agent works without it."""
 
     name: str
     message: str = ""
@@ -264,7 +353,10 @@ class EndingBegan(_Event, frozen=True, kw_only=True, tag="ending_began"):
 
 
 class RunEnded(_Event, frozen=True, kw_only=True, tag="run_ended"):
-    """The last record of every log. `usage` is as the gateway counted, where there was one; `told` as the agent did."""
+    """The last record of every log. `usage` is as the gateway counted, where there was one; `told` as the agent did.
+
+    `cost_usd` is without `calls_without_cost`, of which nobody could tell it.
+    """
 
     outcome: Outcome
     reason: Reason
@@ -281,6 +373,7 @@ class RunEnded(_Event, frozen=True, kw_only=True, tag="run_ended"):
     resets_at: float | None = None
     denied: list[str] = []
     told: Usage | None = None
+    calls_without_cost: int = 0
 
 
 Event = (
@@ -289,6 +382,11 @@ Event = (
     | TurnStarted
     | TurnCompleted
     | TurnFailed
+    | TurnInterrupted
+    | MessageSent
+    | MessageStarted
+    | MessageEnded
+    | SessionConfigured
     | TextSaid
     | TextDelta
     | AnswerGiven
@@ -302,6 +400,10 @@ Event = (
     | PlanChanged
     | PermissionAsked
     | PermissionAnswered
+    | QuestionAsked
+    | QuestionAnswered
+    | ToolRequested
+    | ToolAnswered
     | McpServerFailed
     | UsageReported
     | ModelCallEnded

@@ -4,7 +4,11 @@ import msgspec
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Seconds, and turns; `None` switches a limit off. `timeout_s` covers the whole run.
+    """Seconds, and turns; `None` switches a limit off. `timeout_s` covers the whole run; in a session it and
+    `max_turns` hold for each message, and neither idle time nor waiting for a person counts.
+
+    `answer_timeout_s` is how long a question waits for an answer: 0 where nobody is there to give one. A session
+    without a message for `idle_close_s` is closed.
 
     `largest_answer` is how many tokens of output a budget sets aside for one model call, where the request allows more
     or says nothing.
@@ -16,6 +20,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     stall_timeout_s: float | None = 120.0
     max_turns: int | None = None
     largest_answer: int | None = None
+    answer_timeout_s: float | None = 600.0
+    idle_close_s: float | None = 3600.0
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -40,7 +46,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     cache_write: float | None = None
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
+class ShutdownTimeouts(msgspec.Struct, frozen=True, kw_only=True):
     """How long each step of ending a run may take before the next one is tried."""
 
     ask_s: float = 1.0

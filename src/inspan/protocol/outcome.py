@@ -37,32 +37,11 @@ Reason = Literal[
     "model_stall",
     "budget",
     "guard",
+    "unanswered",
     "supervisor_lost",
 ]
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-REASONS: tuple[Reason, ...] = get_args(Reason)
-
-OUTCOME_OF: dict[Reason, Outcome] = {
-    "done": "completed",
-    "rate_limit": "limited",
-    "budget": "limited",
-    "max_turns": "limited",
-    "guard": "denied",
-    "interrupted": "cancelled",
-    "stopped": "cancelled",
-    "killed": "cancelled",
-    "run_timeout": "timed_out",
-    "idle_timeout": "timed_out",
-    "start_timeout": "timed_out",
-    "model_stall": "timed_out",
-    "supervisor_lost": "lost",
-}
-
-
-def outcome_of(reason: Reason) -> Outcome:
-    """The outcome that a reason belongs to; every reason that is not in the table is a failure."""
-    return OUTCOME_OF.get(reason, "failed")
 
 
 def status_of(outcome: Outcome) -> Status:

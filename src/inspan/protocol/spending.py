@@ -12,7 +12,8 @@ class Spending(NamedTuple):
     """One row. `usage` and `nano` (billionths of a dollar) are `None` where nobody could tell: never zero.
 
     `source` says who counted: the gateway, each call for itself, or the agent, once for a run. `scripted`: no real
-    model answered, and nothing was paid.
+    model answered, and nothing was paid. `charged_nano` and `charged_tokens` are what budgets count in place of a usage
+    that nobody stated to its end: `None` where they count what was stated.
     """
 
     run_id: str
@@ -28,3 +29,5 @@ class Spending(NamedTuple):
     nano: int | None
     source: Source
     scripted: bool
+    charged_nano: int | None = None
+    charged_tokens: int | None = None

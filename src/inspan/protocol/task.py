@@ -12,13 +12,21 @@ Profile = Literal["user", "clean"]
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A server of tools for the agent: a `command` that speaks on its stdin and stdout, or the `url` of one."""
+    """An MCP server for the agent: a `command` that speaks on its stdin and stdout, or the `url` of one."""
 
     command: str = ""
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}
     url: str = ""
     headers: dict[str, str] = {}
+
+
+class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A tool of the caller's, as the agent is told of it; `input_schema` is the JSON Schema of what it is given."""
+
+    name: str
+    description: str = ""
+    input_schema: dict[str, Any] = {}
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -30,23 +38,29 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One piece of work for one agent. `agent` empty means the default agent; `cwd` must be absolute.
+    """One piece of work for one agent. `agent` empty means the default agent; a program may give a `cwd` that counts
+    from its current folder.
 
     With a `preset`, `agent` is the name of one that inspan does not know; the configuration fills it in.
 
     `mode`: `exec` may do everything, `review` reads and runs and cannot edit, `complete` gives one answer, no tools.
     `allowed_tools` is, in `exec`, all that the agent may use (`None`: everything); in the other modes it adds to what
     the mode grants. `system_prompt` replaces the agent's own, `append_system_prompt` stands behind it. `resume` is a
-    run id, `@last` or the agent's own session id; `fork` leaves that session as it is and goes on in a copy.
-    `output_schema` is the JSON Schema that the answer of `complete` must fit. `attachments` are paths of images and
-    files. `channel` is the way into the agent, its usual one where it is empty. `key_from` says where the API key is
-    (`env:NAME`, `file:PATH`, `cmd:COMMAND`, `keyring:SERVICE/USER`); `login` uses the subscription login of the user in
-    its place. `options` are arguments for the agent's own program.
+    run id, `@last` (of the project of `cwd`) or the agent's own session id, and that session's folder must be `cwd`;
+    `fork` leaves that session as it is and goes on in a copy. `output_schema` is the JSON Schema that the answer of
+    `complete` must fit. `attachments` are paths of images and files. `channel` is the way into the agent, its usual one
+    where it is empty. `key_from` says where the API key is (`env:NAME`, `file:PATH`, `cmd:COMMAND`,
+    `keyring:SERVICE/USER`); `login` uses the subscription login of the user in its place. `options` are arguments for
+    the agent's own program.
+
+    With `session` the run stays open for further messages, and its prompt may be empty. `ask` are the tools, in the
+    words of `allowed_tools`, that somebody is asked about before the agent uses them; `*` stands for all about which
+    the agent itself would ask. `tools` are the caller's own: the agent calls them as `mcp__inspan__NAME`.
 
     `model_from` says who answers the model calls: `live` (the provider, through the gateway), `direct` (the provider,
     without one), `record:FILE`, `replay:FILE` or `script:FILE`; empty is `live` wherever it can be. `base_url` is the
     provider's address in place of the usual one. `budgets` hold for the whole project, the task and this run; `faults`
-    (`call 3: 529`) spoil model calls on purpose. `strict` refuses a version of the agent that was never tried. `rates`
+    (`call 3: 529`) spoil model calls on purpose. `strict` refuses a version of the agent that was not tested. `rates`
     and `prices` (by model) are about the provider.
     """
 
@@ -86,3 +100,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     limits: Limits = Limits()
     env: dict[str, str] = {}
     options: tuple[str, ...] = ()
+    session: bool = False
+    ask: tuple[str, ...] = ()
+    tools: tuple[ToolSpec, ...] = ()

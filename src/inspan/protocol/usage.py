@@ -37,7 +37,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.input + self.output + self.cache_read + self.cache_write
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SessionTotals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an agent has told of a session's tokens and cost so far: agents go on counting where they left off."""
 
     usage: Usage = Usage()

@@ -19,7 +19,7 @@ SCHEMA = 1
 _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 # Everything a decoder may raise on bytes that a stranger wrote: no JSON, no UTF-8, nested without end.
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 encode: Callable[[object], bytes] = msgspec.json.Encoder().encode
 _decode_event: Callable[[bytes | msgspec.Raw], Event] = msgspec.json.Decoder(cast(Any, Event)).decode
@@ -27,11 +27,16 @@ _decode_command: Callable[[bytes], Command] = msgspec.json.Decoder(cast(Any, Com
 
 
 class Record(NamedTuple):
-    """One numbered event of a log."""
+    """One numbered event of a log; `at` is its time, in seconds since 1970."""
 
     number: int
     at: float
     event: Event
+
+    @property
+    def kind(self) -> str:
+        """The event's kind, as it is written."""
+        return str(self.event.__struct_config__.tag)
 
 
 class BrokenRecord(ValueError):
@@ -53,12 +58,12 @@ _decode_line = msgspec.json.Decoder(_Line).decode
 _decode_declaration = msgspec.json.Decoder(_Declaration).decode
 
 
-def record_line(number: int, at: float, body: bytes) -> bytes:
+def encode_record(number: int, at: float, body: bytes) -> bytes:
     """The line that stores an encoded event: its number, its time and a checksum over all three."""
-    return record_lines(number, at, [body])[0]
+    return encode_records(number, at, [body])[0]
 
 
-def record_lines(number: int, at: float, bodies: Sequence[bytes]) -> list[bytes]:
+def encode_records(number: int, at: float, bodies: Sequence[bytes]) -> list[bytes]:
     """The lines of several events that came at the same time, numbered from `number` on."""
     stamp, crc32 = b"%.3f" % at, zlib.crc32
     lines: list[bytes] = []
@@ -69,22 +74,22 @@ def record_lines(number: int, at: float, bodies: Sequence[bytes]) -> list[bytes]
     return lines
 
 
-def body_of(line: bytes) -> tuple[int, float, bytes]:
+def unpack_record(line: bytes) -> tuple[int, float, bytes]:
     """Number, time and encoded event of a stored line; raises `BrokenRecord` when the checksum does not match."""
     try:
         parsed = _decode_line(line)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise BrokenRecord(str(error)) from error
     body = bytes(parsed.event)
     # By its spelling, not its value: 5.0e0 is 5.000 to a parser, and still a byte that somebody changed.
-    if line.rstrip(b"\n") != record_line(parsed.n, parsed.t, body)[:-1]:
+    if line.rstrip(b"\n") != encode_record(parsed.n, parsed.t, body)[:-1]:
         raise BrokenRecord(f"record {parsed.n} does not match its checksum")
     return parsed.n, parsed.t, body
 
 
-def read_record(line: bytes, *, schema: int = SCHEMA) -> Record:
+def decode_record(line: bytes, *, schema: int = SCHEMA) -> Record:
     """A stored line as a `Record`, lifted from an older schema where needed."""
-    number, at, body = body_of(line)
+    number, at, body = unpack_record(line)
     return Record(number, at, decode_event(body, schema=schema))
 
 
@@ -94,18 +99,18 @@ def decode_event(body: bytes, *, schema: int = SCHEMA) -> Event:
         body = encode(_UPGRADES[version](msgspec.json.decode(body)))
     try:
         return _decode_event(body)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         return Unrecognized(raw=body.decode(errors="replace"), note=str(error))
 
 
 def decode_command(line: bytes) -> Command:
-    """A command as it comes over the control socket; raises one of `UNREADABLE`."""
+    """A command as it comes over the control socket; raises one of `DECODE_ERRORS`."""
     return _decode_command(line)
 
 
 def schema_of(line: bytes) -> int:
     """The schema that the first line of a log declares, whatever else of that event this inspan understands."""
-    return _decode_declaration(body_of(line)[2]).schema
+    return _decode_declaration(unpack_record(line)[2]).schema
 
 
 def is_last(event: Event) -> bool:

@@ -3,19 +3,20 @@
 from collections.abc import Mapping
 from typing import Self
 
-from inspan.redaction.names import secrets_in
-from inspan.redaction.secret_set import SecretSet, splice
+from inspan.redaction.secret_set import Secrets, SecretSet, splice
+
+from .env_secrets import find_secrets
 
 
 class Redactor:
     """One stream. Holds back only bytes that may begin a secret, always fewer than the longest spelling.
 
-    Many redactors share one `SecretSet`; a mapping is compiled for this one alone.
+    Many redactors share one `SecretSet`; anything else is compiled for this one alone.
     """
 
     __slots__ = ("_covered", "_held", "_secrets")
 
-    def __init__(self, secrets: SecretSet | Mapping[str, str]) -> None:
+    def __init__(self, secrets: SecretSet | Secrets) -> None:
         self._secrets = secrets if isinstance(secrets, SecretSet) else SecretSet(secrets)
         self._held = b""
         # How many of the held bytes belong to a marker that is already out.
@@ -23,11 +24,11 @@ class Redactor:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> Self:
-        """A redactor for the secrets that `secrets_in` finds."""
-        return cls(secrets_in(env))
+        """A redactor for the secrets that `find_secrets` finds."""
+        return cls(find_secrets(env))
 
     @property
-    def held(self) -> bytes:
+    def pending(self) -> bytes:
         """What is held back now: empty, or a proper prefix of a spelling."""
         return self._held
 
@@ -36,7 +37,7 @@ class Redactor:
         if not self._secrets:
             return chunk
         data = self._held + chunk if self._held else chunk
-        return self._emit(data, self._secrets.prefixes.cut(data))
+        return self._emit(data, self._secrets.prefixes.find_cut(data))
 
     def flush(self) -> bytes:
         """The rest, at the end of the stream; the redactor is then as new."""

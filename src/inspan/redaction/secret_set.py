@@ -3,44 +3,68 @@
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
-from inspan.redaction.cores import choose
-from inspan.redaction.engines import Engine, Finder, finder
+from inspan.redaction.cores import NARROW, choose_cores, iter_case_variants
+from inspan.redaction.engines import Engine, Finder, build_finder
 from inspan.redaction.prefixes import Prefixes
-from inspan.redaction.spellings import spellings
+from inspan.redaction.spellings import (
+    ONE_CASE,
+    escaped_spellings,
+    find_mark,
+    hex_spellings,
+    spellings,
+    wide_spellings,
+)
+
+Secrets: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]]
+"""Names and values. It is the values that are secret: a name is a label, which several of them may share."""
 
 # A marker stands inside JSON strings: its name must not end one.
 _UNSAFE_IN_NAME = re.compile(r'["\\\x00-\x1f\x7f\ud800-\udfff]')
 
 
 @lru_cache(maxsize=8)
-def _shared(secrets: tuple[tuple[str, str], ...]) -> "SecretSet":
-    return SecretSet(dict(secrets))
+def _get_shared(secrets: tuple[tuple[str, str], ...]) -> "SecretSet":
+    return SecretSet(secrets)
 
 
 class SecretSet:
     """The compiled secrets of a run; never changes, so any number of streams and threads may share one.
 
-    Two names for one value: the first names it. Empty values are ignored.
+    Two names for one value: the first names it. Two values of one name: each is a secret. Empty values are ignored.
+    `patterns` are found as they stand; those of `digits` behind them in either case.
     """
 
-    def __init__(self, secrets: Mapping[str, str], *, engine: Engine = "auto") -> None:
-        cores: dict[bytes, bytes] = {}
-        markers: dict[bytes, bytes] = {}
-        for name, value in secrets.items():
-            own = [each for each in spellings(value) if each not in markers]
-            markers |= dict.fromkeys(own, _marker(name))
-            cores |= choose(own)
-        self.names = tuple(secrets)
-        self.patterns = tuple(sorted(markers))
-        self.markers = tuple(markers[pattern] for pattern in self.patterns)
-        self.prefixes = Prefixes(self.patterns)
-        self.find: Finder = finder(self.patterns, cores, engine=engine) if cores else _find_nothing
+    def __init__(self, secrets: Secrets, *, engine: Engine = "auto") -> None:
+        pairs = _to_pairs(secrets)
+        built = _Builder()
+        for name, value in dict.fromkeys(pairs):
+            built.add(_make_marker(name), value)
+        self.names = tuple(name for name, _ in pairs)
+        self.patterns = tuple(sorted(built.markers))
+        self.digits = tuple(sorted(built.digit_markers))
+        self.markers = (
+            *map(built.markers.__getitem__, self.patterns),
+            *map(built.digit_markers.__getitem__, self.digits),
+        )
+        self.prefixes = Prefixes(self.patterns, self.digits)
+        self.find: Finder = self._build_finder(built, engine) if self.patterns else _find_nothing
+
+    def _build_finder(self, built: "_Builder", engine: Engine) -> Finder:
+        return build_finder(
+            (*self.patterns, *self.digits),
+            built.cores,
+            digits_from=len(self.patterns),
+            marks=built.marks,
+            rare_cores=built.rare_cores,
+            engine=engine,
+        )
 
     @staticmethod
-    def shared(secrets: Mapping[str, str]) -> "SecretSet":
+    def get_shared(secrets: Secrets) -> "SecretSet":
         """The set of these secrets, compiled once for all runs of a process that have the same."""
-        return _shared(tuple(secrets.items()))
+        return _get_shared(_to_pairs(secrets))
 
     def __repr__(self) -> str:
         return f"SecretSet(names={self.names})"
@@ -51,9 +75,9 @@ class SecretSet:
     @property
     def longest(self) -> int:
         """The length in bytes of the longest spelling; a stream holds back less than this."""
-        return max(map(len, self.patterns), default=0)
+        return max(map(len, (*self.patterns, *self.digits)), default=0)
 
-    def find_any(self, data: bytes) -> bool:
+    def has_secret(self, data: bytes) -> bool:
         """Whether any spelling of any secret stands in the data."""
         return bool(self.find(data))
 
@@ -71,6 +95,45 @@ class SecretSet:
         return decode(splice(data, matches, self.markers)[0])
 
 
+class _Builder:
+    """Gathers the spellings of secrets: those found as they stand, those of digits in either case, cores and marks."""
+
+    def __init__(self) -> None:
+        self.markers: dict[bytes, bytes] = {}
+        self.digit_markers: dict[bytes, bytes] = {}
+        self.cores: dict[bytes, bytes] = {}
+        self.marks: set[bytes] = set()
+        self._rare: list[tuple[list[bytes], bool]] = []
+
+    def add(self, marker: bytes, value: str) -> None:
+        digits = self._add_digits(marker, hex_spellings(value))
+        self.cores |= choose_cores(digits, width=NARROW, either_case=True)
+        escaped = self._add_digits(marker, escaped_spellings(value))
+        self.cores |= choose_cores(self._add_exact(marker, spellings(value)))
+        wide = self._add_exact(marker, wide_spellings(value))
+        self._rare += [(escaped, True), (wide, False)]
+        self.marks.update(cased for each in escaped for cased in iter_case_variants(find_mark(each)))
+        self.marks.update(found for each in wide if (found := find_mark(each)))
+
+    def rare_cores(self) -> dict[bytes, bytes]:
+        """A core for each spelling that only few texts can hold."""
+        found: dict[bytes, bytes] = {}
+        for patterns, either_case in self._rare:
+            found |= choose_cores(patterns, width=NARROW, either_case=either_case)
+        return found
+
+    def _add_digits(self, marker: bytes, written: Sequence[bytes]) -> list[bytes]:
+        new = [each for each in written if each not in self.digit_markers]
+        self.digit_markers |= dict.fromkeys(new, marker)
+        return new
+
+    def _add_exact(self, marker: bytes, written: Sequence[bytes]) -> list[bytes]:
+        known = self.digit_markers
+        new = [each for each in written if each not in self.markers and each.translate(ONE_CASE) not in known]
+        self.markers |= dict.fromkeys(new, marker)
+        return new
+
+
 def splice(
     data: bytes,
     matches: Sequence[tuple[int, int, int]],
@@ -85,7 +148,7 @@ def splice(
     cut = len(data) if cut is None else cut
     pieces: list[bytes] = []
     reach = covered
-    for index, start, end in sorted(matches, key=lambda match: (match[1], -match[2])):
+    for index, start, end in sorted(matches, key=lambda match: (match[1], -match[2], match[0])):
         if start < reach:
             reach = max(reach, end)
             continue
@@ -105,7 +168,11 @@ def decode(data: bytes) -> str:
         return data.decode("utf-8", "replace")
 
 
-def _marker(name: str) -> bytes:
+def _to_pairs(secrets: Secrets) -> tuple[tuple[str, str], ...]:
+    return tuple(secrets if isinstance(secrets, Sequence) else secrets.items())
+
+
+def _make_marker(name: str) -> bytes:
     return f"[REDACTED:{_UNSAFE_IN_NAME.sub('_', name)}]".encode()
 
 

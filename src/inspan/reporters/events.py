@@ -18,7 +18,7 @@ def report_events(reporter: Reporter, name: str = "", *, ends_run: bool = True) 
 
 
 class EventReport:
-    """Tells a reporter of one agent's run. Raises what the reporter raises: see `Guarded`."""
+    """Tells a reporter of one agent's run. Raises what the reporter raises: see `SafeReporter`."""
 
     def __init__(self, reporter: Reporter, name: str, *, ends_run: bool) -> None:
         self.name = name
@@ -36,8 +36,8 @@ class EventReport:
         self._summary.add(event)
         if not self._started:
             self._start(event)
-        for passage in self._narrator.tell(event):
-            self._reporter.node_output(self.name, passage)
+        for chunk in self._narrator.narrate(event):
+            self._reporter.node_output(self.name, chunk)
         if isinstance(event, RunEnded):
             self._complete(event)
 
@@ -47,7 +47,7 @@ class EventReport:
         self._reporter.node_start(self.name, _TYPE)
 
     def _complete(self, ended: RunEnded) -> None:
-        self.result = result = result_of(self._summary, ended)
+        self.result = result = build_node_result(self._summary, ended)
         self._reporter.node_complete(self.name, result)
         if self._ends_run:
             node = NodeReport(name=self.name, type=_TYPE, result=result)
@@ -55,7 +55,7 @@ class EventReport:
             self._reporter.run_complete(RunReport(nodes=(node,), status=status, duration_s=ended.duration_s))
 
 
-def result_of(summary: Summary, ended: RunEnded) -> NodeResult:
+def build_node_result(summary: Summary, ended: RunEnded) -> NodeResult:
     """What an agent's run came to, as the result of a node."""
     scripted = summary.started is not None and summary.started.model_from.startswith("script:")
     return NodeResult(
@@ -65,10 +65,16 @@ def result_of(summary: Summary, ended: RunEnded) -> NodeResult:
         duration_s=ended.duration_s,
         usage=ended.usage,
         cost_usd=ended.cost_usd,
-        cost_note="scripted model: nothing was paid" if scripted and ended.cost_usd is not None else "",
+        cost_note="" if ended.cost_usd is None else _cost_note(ended, scripted=scripted),
         session_id=ended.session_id,
         outcome=ended.outcome,
         reason=ended.reason,
         files_changed=tuple(ended.files_changed),
         next_step=ended.next,
     )
+
+
+def _cost_note(ended: RunEnded, *, scripted: bool) -> str:
+    missing = ended.calls_without_cost
+    unknown = f"unknown for {missing} of {ended.model_calls} calls" if missing else ""
+    return "; ".join(filter(None, ("scripted model: nothing was paid" if scripted else "", unknown)))

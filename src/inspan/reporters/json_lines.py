@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from inspan.contracts.reporter import NodeReport, NodeResult, RunReport
 from inspan.protocol.wire import SCHEMA
 
-from .narration import Passage
-from .redacted import Redacted, Secrets
-from .text import part
+from .narration import TextChunk
+from .redactor import ReportRedactor, Secrets
+from .text import truncate_bytes
 
 
 class JsonLinesReporter:
@@ -23,33 +23,33 @@ class JsonLinesReporter:
 
     def __init__(self, secrets: Secrets = None, *, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stdout
-        self._redacted = Redacted(secrets)
+        self._redactor = ReportRedactor(secrets)
         self._unfinished: dict[str, None] = {}
 
     def node_start(self, name: str, type: str, /) -> None:
-        self._write("node_start", node=self._redacted.text(name), type=self._redacted.text(type))
+        self._write("node_start", node=self._redactor.redact_text(name), type=self._redactor.redact_text(type))
 
     def node_output(self, name: str, chunk: str, /) -> None:
         self._unfinished[name] = None
-        for passage in self._redacted.chunk(name, chunk):
-            self._write_output(name, passage)
+        for redacted in self._redactor.redact_chunk(name, chunk):
+            self._write_output(name, redacted)
 
     def node_complete(self, name: str, result: NodeResult, /) -> None:
         self._finish(name)
-        result = self._redacted.result(result)
-        output, output_missing = part(result.output)
-        error, error_missing = part(result.error)
+        result = self._redactor.redact_result(result)
+        output, output_missing = truncate_bytes(result.output)
+        error, error_missing = truncate_bytes(result.error)
         self._write(
             "node_complete",
-            node=self._redacted.text(name),
-            result=_plain(replace(result, output=output, error=error)),
-            **_missing(output_missing + error_missing),
+            node=self._redactor.redact_text(name),
+            result=_to_dict(replace(result, output=output, error=error)),
+            **_format_missing(output_missing + error_missing),
         )
 
     def run_complete(self, report: RunReport, /) -> None:
         for name in list(self._unfinished):
             self._finish(name)
-        report = self._redacted.report(report)
+        report = self._redactor.redact_report(report)
         self._write(
             "run_complete",
             status=report.status,
@@ -57,18 +57,18 @@ class JsonLinesReporter:
             usage=report.usage,
             cost_usd=report.cost_usd,
             unpriced=report.unpriced,
-            nodes=list(map(_without_words, report.nodes)),
+            nodes=list(map(_node_to_dict, report.nodes)),
         )
 
     def _finish(self, name: str) -> None:
         self._unfinished.pop(name, None)
-        for passage in self._redacted.rest(name):
-            self._write_output(name, passage)
+        for chunk in self._redactor.flush(name):
+            self._write_output(name, chunk)
 
-    def _write_output(self, name: str, passage: Passage) -> None:
-        text, missing_bytes = part(passage)
-        node = self._redacted.text(name)
-        self._write("node_output", node=node, kind=passage.kind, text=str(text), **_missing(missing_bytes))
+    def _write_output(self, name: str, chunk: TextChunk) -> None:
+        text, missing_bytes = truncate_bytes(chunk)
+        node = self._redactor.redact_text(name)
+        self._write("node_output", node=node, kind=chunk.kind, text=str(text), **_format_missing(missing_bytes))
 
     def _write(self, report: str, **values: Any) -> None:
         line = msgspec.json.encode({"schema": SCHEMA, "report": report, **values})
@@ -76,13 +76,13 @@ class JsonLinesReporter:
         self._stream.flush()
 
 
-def _plain(result: NodeResult) -> dict[str, Any]:
+def _to_dict(result: NodeResult) -> dict[str, Any]:
     return {**msgspec.to_builtins(result), "usage": result.usage, "cost_usd": result.cost_usd}
 
 
-def _without_words(node: NodeReport) -> dict[str, Any]:
-    return {"node": node.name, "type": node.type, "result": _plain(replace(node.result, output="", error=""))}
+def _node_to_dict(node: NodeReport) -> dict[str, Any]:
+    return {"node": node.name, "type": node.type, "result": _to_dict(replace(node.result, output="", error=""))}
 
 
-def _missing(missing_bytes: int) -> dict[str, int]:
+def _format_missing(missing_bytes: int) -> dict[str, int]:
     return {"left_out_bytes": missing_bytes} if missing_bytes else {}

@@ -12,13 +12,19 @@ from inspan.protocol.events import (
     Event,
     FileChanged,
     McpServerFailed,
+    MessageEnded,
+    MessageSent,
     ModelCallEnded,
+    PermissionAnswered,
     PermissionAsked,
     PlanChanged,
+    QuestionAnswered,
+    QuestionAsked,
     RateLimited,
     ReasoningSaid,
     RunEnded,
     RunStarted,
+    SessionConfigured,
     TextDelta,
     TextSaid,
     ToolCompleted,
@@ -26,10 +32,13 @@ from inspan.protocol.events import (
     ToolStarted,
     TurnCompleted,
     TurnFailed,
+    TurnInterrupted,
     TurnStarted,
     Unrecognized,
     UsageDiffers,
 )
+from inspan.protocol.http_status import is_error_status
+from inspan.protocol.session import FIRST_MESSAGE
 
 Kind = Literal[
     "start",
@@ -52,24 +61,25 @@ Kind = Literal[
 
 _INPUT_KEYS = ("command", "cmd", "file_path", "path", "pattern", "query", "url", "prompt")
 _STEP_MARKS = {"done": "x", "active": ">", "pending": " "}
+_DEPTH_SHOWN = 20
 # After one of these, a text is a new one, whatever was streaming before.
-_BORDERS = (TurnStarted, TurnCompleted, TurnFailed, RunEnded)
+_BOUNDARIES = (TurnStarted, TurnCompleted, TurnFailed, TurnInterrupted, RunEnded)
 
 
-class Passage(str):
+class TextChunk(str):
     """A chunk of narrated text that also says what it is; a reporter that does not care has a string."""
 
     __slots__ = ("kind",)
     kind: Kind
 
-    def __new__(cls, text: str, kind: Kind) -> "Passage":
-        passage = super().__new__(cls, text)
-        passage.kind = kind
-        return passage
+    def __new__(cls, text: str, kind: Kind) -> "TextChunk":
+        chunk = super().__new__(cls, text)
+        chunk.kind = kind
+        return chunk
 
-    def saying(self, text: str) -> "Passage":
-        """A passage of the same kind with another text; itself where the text is its own."""
-        return self if text is self else Passage(text, self.kind)
+    def with_text(self, text: str) -> "TextChunk":
+        """A chunk of the same kind with another text; itself where the text is its own."""
+        return self if text is self else TextChunk(text, self.kind)
 
 
 class Narrator:
@@ -78,157 +88,209 @@ class Narrator:
     def __init__(self) -> None:
         self._streaming = False
 
-    def tell(self, event: Event) -> list[Passage]:
+    def narrate(self, event: Event) -> list[TextChunk]:
         """What this event has to say, which may be nothing."""
         if isinstance(event, TextDelta):
             self._streaming = True
-            return [Passage(event.text, "piece")]
-        teller = _TELLERS.get(type(event))
-        passages = teller(event) if teller else []
-        if not self._streaming or not (passages or isinstance(event, _BORDERS)):
-            return passages
+            return [TextChunk(event.text, "piece")]
+        teller = _HANDLERS.get(type(event))
+        chunks = teller(event) if teller else []
+        if not self._streaming or not (chunks or isinstance(event, _BOUNDARIES)):
+            return chunks
         self._streaming = False
-        end = Passage("\n", "piece_end")
-        return [end] if isinstance(event, TextSaid) and not event.parent else [end, *passages]
+        end = TextChunk("\n", "piece_end")
+        return [end] if isinstance(event, TextSaid) and not event.parent else [end, *chunks]
 
 
-def _line(text: str, kind: Kind) -> list[Passage]:
-    return [Passage(text + "\n", kind)]
+def _make_line(text: str, kind: Kind) -> list[TextChunk]:
+    return [TextChunk(text + "\n", kind)]
 
 
-def _run_started(event: RunStarted) -> list[Passage]:
+def _on_run_started(event: RunStarted) -> list[TextChunk]:
     where = f"sandbox {event.sandbox}" if event.sandbox != "none" else f"contained by {event.containment}"
     model = f" · model from {event.model_from}" if event.model_from else ""
-    head = _line(f"▶ {event.agent} {event.agent_version} · {event.run_id} · {where}{model}", "start")
-    return [*head, *(passage for warning in event.warnings for passage in _line(f"! {warning}", "warning"))]
+    head = _make_line(f"▶ {event.agent} {event.agent_version} · {event.run_id} · {where}{model}", "start")
+    return [*head, *(chunk for warning in event.warnings for chunk in _make_line(f"! {warning}", "warning"))]
 
 
-def _text(event: TextSaid | AnswerGiven) -> list[Passage]:
-    return _line(event.text, "text")
+def _on_text(event: TextSaid | AnswerGiven) -> list[TextChunk]:
+    return _make_line(event.text, "text")
 
 
-def _citations_given(event: CitationsGiven) -> list[Passage]:
+def _on_citations_given(event: CitationsGiven) -> list[TextChunk]:
     named = (
         (f"[{each.number}] " if each.number else "- ") + f"{each.title} {each.url}".strip() for each in event.citations
     )
-    return [passage for each in named for passage in _line(f"  {each}", "note")]
+    return [chunk for each in named for chunk in _make_line(f"  {each}", "note")]
 
 
-def _reasoning_said(event: ReasoningSaid) -> list[Passage]:
-    return _line(event.text, "reasoning") if event.text else []
+def _on_reasoning_said(event: ReasoningSaid) -> list[TextChunk]:
+    return _make_line(event.text, "reasoning") if event.text else []
 
 
-def _tool_started(event: ToolStarted) -> list[Passage]:
-    return _line(f"● {event.name}  {_told(event.input)}", "tool")
+def _on_tool_started(event: ToolStarted) -> list[TextChunk]:
+    return _make_line(f"● {event.name}  {_summarize_input(event.input)}", "tool")
 
 
-def _tool_completed(event: ToolCompleted) -> list[Passage]:
-    return _output(event.output)
+def _on_tool_completed(event: ToolCompleted) -> list[TextChunk]:
+    return _format_output(event.output)
 
 
-def _tool_failed(event: ToolFailed) -> list[Passage]:
-    return [*_line("  denied" if event.denied else "  failed", "failure"), *_output(event.output)]
+def _on_tool_failed(event: ToolFailed) -> list[TextChunk]:
+    return [*_make_line("  denied" if event.denied else "  failed", "failure"), *_format_output(event.output)]
 
 
-def _output(text: str) -> list[Passage]:
-    return _line(text.rstrip("\n"), "output") if text.strip() else []
+def _format_output(text: str) -> list[TextChunk]:
+    return _make_line(text.rstrip("\n"), "output") if text.strip() else []
 
 
-def _file_changed(event: FileChanged) -> list[Passage]:
-    return _line(f"  {event.change} {event.path}", "change")
+def _on_file_changed(event: FileChanged) -> list[TextChunk]:
+    return _make_line(f"  {event.change} {event.path}", "change")
 
 
-def _plan_changed(event: PlanChanged) -> list[Passage]:
-    return [passage for step in event.steps for passage in _line(f"  [{_STEP_MARKS[step.state]}] {step.text}", "plan")]
+def _on_plan_changed(event: PlanChanged) -> list[TextChunk]:
+    return [chunk for step in event.steps for chunk in _make_line(f"  [{_STEP_MARKS[step.state]}] {step.text}", "plan")]
 
 
-def _permission_asked(event: PermissionAsked) -> list[Passage]:
-    return _line(f"? permission for {event.tool}  {_told(event.input)}", "question")
+def _on_permission_asked(event: PermissionAsked) -> list[TextChunk]:
+    return _make_line(f"? permission for {event.tool}  {_summarize_input(event.input)}", "question")
 
 
-def _mcp_server_failed(event: McpServerFailed) -> list[Passage]:
+def _on_permission_answered(event: PermissionAnswered) -> list[TextChunk]:
+    if event.by == "policy" and event.allowed:
+        return []
+    words = f"  {'allowed' if event.allowed else 'denied'} by {event.by or 'somebody'}"
+    return _make_line(f"{words}: {event.reason}" if event.reason else words, "note" if event.allowed else "failure")
+
+
+def _on_question_asked(event: QuestionAsked) -> list[TextChunk]:
+    lines = (f"? {each.text}{_format_choices(each.options)}" for each in event.questions)
+    return [chunk for line in lines for chunk in _make_line(line, "question")]
+
+
+def _format_choices(options: list[str]) -> str:
+    return f" ({' / '.join(options)})" if options else ""
+
+
+def _on_question_answered(event: QuestionAnswered) -> list[TextChunk]:
+    if not event.answers:
+        return _make_line(f"  no answer: {event.reason}", "failure")
+    return [chunk for answer in event.answers.values() for chunk in _make_line(f"  {answer}", "note")]
+
+
+def _on_message_sent(event: MessageSent) -> list[TextChunk]:
+    mark = "» " if event.steers else "… " if event.queued else ""
+    return [] if event.id == FIRST_MESSAGE else _make_line(f"› {mark}{event.text}", "question")
+
+
+def _on_message_ended(event: MessageEnded) -> list[TextChunk]:
+    if event.outcome == "completed" or event.id == FIRST_MESSAGE:
+        return []
+    words = f"! {event.outcome} ({event.reason})"
+    return _make_line(f"{words}: {event.message}" if event.message else words, "warning")
+
+
+def _on_session_configured(event: SessionConfigured) -> list[TextChunk]:
+    named = {"model": event.model, "effort": event.effort, "mode": event.mode}
+    return _make_line("  " + ", ".join(f"{name} {value}" for name, value in named.items() if value), "note")
+
+
+def _on_mcp_server_failed(event: McpServerFailed) -> list[TextChunk]:
     why = f": {event.message}" if event.message else ""
-    return _line(f"! the tool server {event.name} cannot be used{why}", "warning")
+    return _make_line(f"! the tool server {event.name} cannot be used{why}", "warning")
 
 
-def _rate_limited(event: RateLimited) -> list[Passage]:
+def _on_rate_limited(event: RateLimited) -> list[TextChunk]:
     words = f"rate limited{' with another run' if event.held else ''}: {event.message}"
     if event.resets_at:
-        words = f"{words.rstrip('.')}, until {_clock(event.resets_at)}"
-    return _line(f"! {words}", "warning")
+        words = f"{words.rstrip('.')}, until {_format_time(event.resets_at)}"
+    return _make_line(f"! {words}", "warning")
 
 
-def _clock(moment: float) -> str:
+def _format_time(moment: float) -> str:
     """A moment as a person reads it; what a provider says may be no moment at all."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(moment))
     except (ValueError, OverflowError, OSError):
-        return "nobody knows when"
+        return "an unknown time"
 
 
-def _usage_differs(event: UsageDiffers) -> list[Passage]:
+def _on_usage_differs(event: UsageDiffers) -> list[TextChunk]:
     words = f"the agent counted {event.told.total} tokens, the gateway {event.measured.total}"
-    return _line(f"! {words}: {event.percent:g}% apart", "warning")
+    return _make_line(f"! {words}: {event.percent:g}% apart", "warning")
 
 
-def _error_reported(event: ErrorReported) -> list[Passage]:
-    return _line(f"! {event.message}", "warning")
+def _on_error_reported(event: ErrorReported) -> list[TextChunk]:
+    return _make_line(f"! {event.message}", "warning")
 
 
-def _turn_failed(event: TurnFailed) -> list[Passage]:
-    return _line(f"! turn failed ({event.failure}): {event.message}", "failure")
+def _on_turn_failed(event: TurnFailed) -> list[TextChunk]:
+    return _make_line(f"! turn failed ({event.failure}): {event.message}", "failure")
 
 
-def _model_call_ended(event: ModelCallEnded) -> list[Passage]:
-    if not event.problem and (event.status or 0) < 400:
+def _on_model_call_ended(event: ModelCallEnded) -> list[TextChunk]:
+    if not event.problem and not is_error_status(event.status):
         return []
-    return _line(f"! model call {event.call}: {event.status or '-'} {event.problem or event.message}", "warning")
+    # A problem with a colon in it has said why.
+    words = event.problem if ":" in event.problem else ": ".join(filter(None, (event.problem, event.message)))
+    return _make_line(f"! model call {event.call}: {event.status or '-'} {words}", "warning")
 
 
-def _unrecognized(event: Unrecognized) -> list[Passage]:
-    return _line(f"  ({event.note})", "note")
+def _on_unrecognized(event: Unrecognized) -> list[TextChunk]:
+    return _make_line(f"  ({event.note})", "note")
 
 
-def _ending_began(event: EndingBegan) -> list[Passage]:
-    return _line(f"■ ending: {event.message or event.reason}", "ending")
+def _on_ending_began(event: EndingBegan) -> list[TextChunk]:
+    return _make_line(f"■ ending: {event.message or event.reason}", "ending")
 
 
-def _told(value: Any) -> str:
+def _summarize_input(value: Any) -> str:
     """The telling part of a tool's input."""
     if isinstance(value, dict):
         known = cast(dict[str, Any], value)
         value = next((known[key] for key in _INPUT_KEYS if key in known), known)
-    return value if isinstance(value, str) else _written(value)
+    return value if isinstance(value, str) else _format_value(value)
 
 
-def _written(value: Any) -> str:
-    """Like `str`, but with texts as they are: an escape in the middle of a secret would hide it from redaction."""
+def _format_value(value: Any, *, depth: int = 0) -> str:
+    """Like `str`, but with texts as they are: an escape in the middle of a secret would hide it from redaction.
+
+    Down to a depth that a person can follow; an agent may send values that are nested more deeply than Python calls.
+    """
+    if depth > _DEPTH_SHOWN and isinstance(value, dict | list):
+        return "…"
     if isinstance(value, dict):
         pairs = cast(dict[str, Any], value).items()
-        return "{" + ", ".join(f"{_written(key)}: {_written(item)}" for key, item in pairs) + "}"
+        return "{" + ", ".join(f"'{key}': {_format_value(item, depth=depth + 1)}" for key, item in pairs) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(_written, cast(list[Any], value))) + "]"
+        return "[" + ", ".join(_format_value(item, depth=depth + 1) for item in cast(list[Any], value)) + "]"
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
-_TELLERS: dict[type, Callable[[Any], list[Passage]]] = {
-    RunStarted: _run_started,
-    TextSaid: _text,
-    AnswerGiven: _text,
-    CitationsGiven: _citations_given,
-    ReasoningSaid: _reasoning_said,
-    ToolStarted: _tool_started,
-    ToolCompleted: _tool_completed,
-    ToolFailed: _tool_failed,
-    FileChanged: _file_changed,
-    PlanChanged: _plan_changed,
-    PermissionAsked: _permission_asked,
-    McpServerFailed: _mcp_server_failed,
-    RateLimited: _rate_limited,
-    UsageDiffers: _usage_differs,
-    ErrorReported: _error_reported,
-    TurnFailed: _turn_failed,
-    ModelCallEnded: _model_call_ended,
-    Unrecognized: _unrecognized,
-    EndingBegan: _ending_began,
+_HANDLERS: dict[type, Callable[[Any], list[TextChunk]]] = {
+    RunStarted: _on_run_started,
+    TextSaid: _on_text,
+    AnswerGiven: _on_text,
+    CitationsGiven: _on_citations_given,
+    ReasoningSaid: _on_reasoning_said,
+    ToolStarted: _on_tool_started,
+    ToolCompleted: _on_tool_completed,
+    ToolFailed: _on_tool_failed,
+    FileChanged: _on_file_changed,
+    PlanChanged: _on_plan_changed,
+    PermissionAsked: _on_permission_asked,
+    PermissionAnswered: _on_permission_answered,
+    QuestionAsked: _on_question_asked,
+    QuestionAnswered: _on_question_answered,
+    MessageSent: _on_message_sent,
+    MessageEnded: _on_message_ended,
+    SessionConfigured: _on_session_configured,
+    McpServerFailed: _on_mcp_server_failed,
+    RateLimited: _on_rate_limited,
+    UsageDiffers: _on_usage_differs,
+    ErrorReported: _on_error_reported,
+    TurnFailed: _on_turn_failed,
+    ModelCallEnded: _on_model_call_ended,
+    Unrecognized: _on_unrecognized,
+    EndingBegan: _on_ending_began,
 }

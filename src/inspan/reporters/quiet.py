@@ -6,11 +6,11 @@ from typing import TextIO
 
 from inspan.contracts.reporter import NodeResult, RunReport
 
-from .redacted import Redacted, Secrets
+from .redactor import ReportRedactor, Secrets
 from .screen import Screen
-from .shapes import Line
-from .summary import node_lines, run_lines
-from .text import visible
+from .styles import Line
+from .summary import format_node, format_run
+from .text import escape_controls
 
 
 class QuietReporter:
@@ -31,7 +31,7 @@ class QuietReporter:
     ) -> None:
         self._screen = Screen(stream or sys.stderr, colour=colour)
         self._answers = answers or sys.stdout
-        self._redacted = Redacted(secrets)
+        self._redactor = ReportRedactor(secrets)
         self._alone = alone
         self._tells_answer = tells_answer
 
@@ -43,20 +43,20 @@ class QuietReporter:
 
     def node_complete(self, name: str, result: NodeResult, /) -> None:
         if result.status == "failed":
-            label = "" if self._alone else self._redacted.text(name)
-            self._write(node_lines(self._redacted.result(result), name=label))
+            label = "" if self._alone else self._redactor.redact_text(name)
+            self._write(format_node(self._redactor.redact_result(result), name=label))
 
     def run_complete(self, report: RunReport, /) -> None:
-        report = self._redacted.report(report)
+        report = self._redactor.redact_report(report)
         told = any(node.result.status == "failed" for node in report.nodes)
         if report.status == "failed" and not (self._alone and told):
-            self._write(run_lines(report))
+            self._write(format_run(report))
         answer = next((node.result.output for node in reversed(report.nodes) if node.result.output), "")
         if answer and self._tells_answer:
-            self._answers.write((visible(answer) if self._answers.isatty() else answer) + "\n")
+            self._answers.write((escape_controls(answer) if self._answers.isatty() else answer) + "\n")
             self._answers.flush()
 
     def _write(self, lines: Iterable[Line]) -> None:
         for text, style in lines:
-            self._screen.line(text, style)
+            self._screen.write_line(text, style)
         self._screen.flush()

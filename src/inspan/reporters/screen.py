@@ -2,7 +2,7 @@
 
 from typing import TextIO
 
-from .text import Style, styled, visible, wants_colour
+from .text import Style, apply_style, escape_controls, wants_colour
 
 
 class Screen:
@@ -13,21 +13,21 @@ class Screen:
         self._colour = colour if colour is not None else stream is not None and wants_colour(stream)
         self._line_open = False
 
-    def line(self, text: str, style: Style = "") -> None:
+    def write_line(self, text: str, style: Style = "") -> None:
         """A text on lines of its own."""
         self.end_line()
-        self._put(styled(visible(text), style, colour=self._colour) + "\n")
+        self._write_raw(apply_style(escape_controls(text), style, colour=self._colour) + "\n")
 
     def write(self, text: str) -> None:
         """A text as it is; the line stays open unless the text ends it."""
         if text:
-            self._put(visible(text))
+            self._write_raw(escape_controls(text))
             self._line_open = not text.endswith("\n")
 
     def end_line(self) -> None:
         """Ends the line if one is open."""
         if self._line_open:
-            self._put("\n")
+            self._write_raw("\n")
             self._line_open = False
 
     def flush(self) -> None:
@@ -35,7 +35,7 @@ class Screen:
         if self._stream is not None:
             self._stream.flush()
 
-    def _put(self, text: str) -> None:
+    def _write_raw(self, text: str) -> None:
         if self._stream is None:
             return
         try:

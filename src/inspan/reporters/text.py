@@ -18,13 +18,20 @@ _VISIBLE = {
     **dict.fromkeys(range(127, 160), "\N{REPLACEMENT CHARACTER}"),
 }
 
+_BREAKS = {ord(letter): chr(0x2400 + ord(letter)) for letter in "\n\t"}
 
-def visible(text: str) -> str:
+
+def escape_controls(text: str) -> str:
     """The text with every control character but newline and tab as a mark that can be seen."""
     return text.translate(_VISIBLE)
 
 
-def encodable(text: str) -> str:
+def one_line(text: str) -> str:
+    """The same, newlines and tabs too, for a cell of a table or the middle of a sentence."""
+    return text if text.isprintable() else escape_controls(text).translate(_BREAKS)
+
+
+def replace_surrogates(text: str) -> str:
     """The text with a `?` for each half of a character, which no stream could take."""
     try:
         if not text.isascii():
@@ -34,7 +41,7 @@ def encodable(text: str) -> str:
     return text
 
 
-def part(text: str, limit_bytes: int = MAX_OUTPUT_BYTES) -> tuple[str, int]:
+def truncate_bytes(text: str, limit_bytes: int = MAX_OUTPUT_BYTES) -> tuple[str, int]:
     """The beginning of a text, in whole characters, and how many bytes are left out."""
     data = text.encode(errors="replace")
     if len(data) <= limit_bytes:
@@ -43,28 +50,30 @@ def part(text: str, limit_bytes: int = MAX_OUTPUT_BYTES) -> tuple[str, int]:
     return kept, len(data) - len(kept.encode())
 
 
-def cut(text: str) -> str:
+def truncate(text: str) -> str:
     """At most `MAX_OUTPUT_BYTES` of a text, and how much is missing."""
-    kept, missing_bytes = part(text)
-    return f"{kept}\n{left_out(missing_bytes)}" if missing_bytes else kept
+    kept, missing_bytes = truncate_bytes(text)
+    return f"{kept}\n{truncation_note(missing_bytes)}" if missing_bytes else kept
 
 
-class Cutter:
-    """Cuts a text that comes in pieces as `part` cuts a whole one; `missing_bytes` is what was left out so far."""
+class Truncator:
+    """Cuts a text that comes in pieces as `truncate_bytes` cuts a whole one; `missing_bytes` is what was left out so
+    far.
+    """
 
     def __init__(self) -> None:
         self._room_bytes = MAX_OUTPUT_BYTES
         self.missing_bytes = 0
 
-    def take(self, piece: str) -> str:
+    def truncate(self, piece: str) -> str:
         """What may be shown of the next piece."""
-        kept, missing_bytes = part(piece, self._room_bytes)
+        kept, missing_bytes = truncate_bytes(piece, self._room_bytes)
         self._room_bytes = 0 if missing_bytes else self._room_bytes - len(kept.encode(errors="replace"))
         self.missing_bytes += missing_bytes
         return kept
 
 
-def left_out(missing_bytes: int) -> str:
+def truncation_note(missing_bytes: int) -> str:
     """The words for what was cut off."""
     return f"[… {missing_bytes} more bytes]"
 
@@ -78,12 +87,12 @@ def wants_colour(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def styled(text: str, style: str, *, colour: bool) -> str:
+def apply_style(text: str, style: str, *, colour: bool) -> str:
     """The text in a colour, where there are colours."""
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if colour and style else text
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A length of time in two units at the most."""
     if seconds < 60:
         return f"{max(0.0, seconds):.1f}s"

@@ -2,9 +2,8 @@
 
 import os
 
+from inspan.containment.programs import find_bwrap
 from inspan.contracts.sandbox import Box, Sandbox
-
-from .programs import bwrap
 
 _BOXED_ID = "1000"
 
@@ -25,7 +24,7 @@ def _wrap(argv: tuple[str, ...], box: Box) -> tuple[str, ...]:
         "--die-with-parent",
     ]
     machine = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
-    return (bwrap(), *held, *machine, *_mounts(box), "--chdir", box.cwd, "--", *argv)
+    return (find_bwrap(), *held, *machine, *_mounts(box), "--chdir", box.cwd, "--", *argv)
 
 
 def _mounts(box: Box) -> list[str]:

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 import msgspec
 
-_KEPT = ("PATH", "HOME", "XDG_CONFIG_HOME")
+_KEPT_VARIABLES = ("PATH", "HOME", "XDG_CONFIG_HOME")
 _USERS_CONFIGURATION = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM")
-_COMPLAINT_CHARACTERS = 300
+_MESSAGE_CHARACTERS = 300
 T = TypeVar("T")
 
 
@@ -30,26 +30,26 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 Steps = Generator[Step | None, int, T]
 
 
-class NoSnapshot(Exception):
+class SnapshotError(Exception):
     """Why there is no snapshot, or none that can be used: one sentence."""
 
 
 class Git(msgspec.Struct, frozen=True, kw_only=True):
     """Git in a git directory of ours over the work tree `top`; by `run_id` its processes are found, where it is set.
 
-    `desk` is a folder in there for an index and for what passes between steps: two who look at once have one each.
+    `scratch` is a folder in there for an index and for what passes between steps: two who look at once have one each.
     `here` is the folder that paths are relative to, if it is not the top.
     """
 
     git_dir: str
     top: str
     run_id: str
-    desk: str = "owner"
+    scratch: str = "owner"
     here: str = ""
 
     def step(self, *arguments: str, stdin: str = "", stdout: str = "", index: str = "index") -> Step:
-        """A call that reads no configuration but ours. Files are named as they lie on the desk."""
-        env = _environment() | {
+        """A call that reads no configuration but ours. Files are named as they lie in `scratch`."""
+        env = _base_environment() | {
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_DIR": self.git_dir,
@@ -59,18 +59,18 @@ class Git(msgspec.Struct, frozen=True, kw_only=True):
         }
         return self._step(arguments, env, stdin=stdin, stdout=stdout)
 
-    def asking(self, git_dir: str, *arguments: str, stdout: str) -> Step:
+    def config_step(self, git_dir: str, *arguments: str, stdout: str) -> Step:
         """A call that reads somebody's own configuration; for `git config`, which runs nothing that is named there."""
         theirs = {name: os.environ[name] for name in _USERS_CONFIGURATION if name in os.environ}
-        env = _environment() | theirs | {"GIT_DIR": git_dir, "JRUN_ID": self.run_id}
+        env = _base_environment() | theirs | {"GIT_DIR": git_dir, "JRUN_ID": self.run_id}
         return self._step(arguments, env, stdin="", stdout=stdout)
 
     def file(self, name: str) -> str:
-        """A file on the desk."""
-        return os.path.join(self.git_dir, self.desk, name)
+        """A file in `scratch`."""
+        return os.path.join(self.git_dir, self.scratch, name)
 
-    def clear_desk(self) -> None:
-        """Removes the desk with all that lies on it; doing it twice is no error."""
+    def clear_scratch(self) -> None:
+        """Removes `scratch` with all that is in it; doing it twice is no error."""
         try:
             for entry in os.scandir(self.file("")):
                 os.unlink(entry.path)
@@ -88,59 +88,59 @@ class Git(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def must(step: Step) -> Steps[None]:
-    """Takes a step; raises `NoSnapshot` when git fails."""
+def check_step(step: Step) -> Steps[None]:
+    """Takes a step; raises `SnapshotError` when git fails."""
     if (yield step):
-        raise NoSnapshot(complaint(step.argv, read(step.stderr)))
+        raise SnapshotError(failure_message(step.argv, read_file(step.stderr)))
 
 
-def complaint(argv: Sequence[str], told: bytes) -> str:
+def failure_message(argv: Sequence[str], stderr: bytes) -> str:
     """A sentence from the last line that a call left on stderr."""
-    lines = told.decode(errors="replace").strip().splitlines()
-    said = lines[-1][:_COMPLAINT_CHARACTERS] if lines else "it did not say why"
+    lines = stderr.decode(errors="replace").strip().splitlines()
+    said = lines[-1][:_MESSAGE_CHARACTERS] if lines else "it did not say why"
     return f"`git {argv[3]}` failed: {said.rstrip('.')}."
 
 
-def walk(steps: Steps[T], *, limit_s: float) -> T:
-    """Takes the steps one after the other, here and now; raises `NoSnapshot`, also when time is up."""
+def run_steps(steps: Steps[T], *, limit_s: float) -> T:
+    """Takes the steps one after the other, here and now; raises `SnapshotError`, also when time is up."""
     deadline = time.monotonic() + limit_s
     try:
         step = next(steps)
         while True:
-            step = steps.send(_taken(step, limit_s=deadline - time.monotonic()) if step else 0)
+            step = steps.send(_run_step(step, limit_s=deadline - time.monotonic()) if step else 0)
     except StopIteration as done:
         return done.value
     except TimeoutError:
-        raise NoSnapshot(too_long(limit_s)) from None
+        raise SnapshotError(timeout_message(limit_s)) from None
     except OSError as error:
-        raise NoSnapshot(refused(error)) from error
+        raise SnapshotError(os_error_message(error)) from error
     finally:
         steps.close()
 
 
-def too_long(limit_s: float) -> str:
+def timeout_message(limit_s: float) -> str:
     """The sentence for a snapshot that was given up."""
     return f"A snapshot took longer than {limit_s:g} s."
 
 
-def refused(error: OSError) -> str:
+def os_error_message(error: OSError) -> str:
     """The sentence for what the system did not allow."""
     if isinstance(error, FileNotFoundError) and error.filename == "git":
         return "There is no git program on PATH."
     return f"{error.filename or 'The system'}: {error.strerror or error}."
 
 
-def read(path: str) -> bytes:
+def read_file(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
 
 
-def write(path: str, data: bytes) -> None:
+def write_file(path: str, data: bytes) -> None:
     with open(path, "wb") as file:
         file.write(data)
 
 
-def _taken(step: Step, *, limit_s: float) -> int:
+def _run_step(step: Step, *, limit_s: float) -> int:
     import subprocess  # Start-up time: a supervisor does not wait like this.
 
     with open(step.stdin, "rb") as stdin, open(step.stdout, "wb") as stdout, open(step.stderr, "wb") as stderr:
@@ -153,8 +153,8 @@ def _taken(step: Step, *, limit_s: float) -> int:
             raise TimeoutError from None
 
 
-def _environment() -> dict[str, str]:
-    return {name: os.environ[name] for name in _KEPT if name in os.environ} | {
+def _base_environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ} | {
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",

@@ -1,11 +1,11 @@
 """The index of ended runs in SQLite: a convenience that can be deleted and rebuilt from the logs.
 
-An index that another version of inspan wrote is neither read nor changed: whoever meets it says so, and the engine
+An index that another version of inspan wrote is neither read nor changed: whoever meets it says so, and `runs`
 rebuilds it.
 """
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,18 +14,20 @@ import msgspec
 from inspan.errors import StateUnusable
 from inspan.protocol.usage import Usage
 
-from .folder import forget
-from .paths import private_folder
+from .paths import FREE_SPACE_HINT, make_private_folder, state_error
+from .run_folder import remove_file
 
 if TYPE_CHECKING:
     import sqlite3
 
-_VERSION = 3
+_VERSION = 4
+# What SQLite answers when the system does not let it: permission, read-only, input and output, full, cannot open.
+_DENIED = frozenset({3, 8, 10, 13, 14})
 _TABLE = """
 CREATE TABLE IF NOT EXISTS run (
     run_id TEXT PRIMARY KEY, project TEXT NOT NULL, task TEXT NOT NULL, agent TEXT NOT NULL,
     started_at REAL NOT NULL, duration_s REAL NOT NULL, outcome TEXT NOT NULL, reason TEXT NOT NULL,
-    prompt TEXT NOT NULL, tokens INTEGER NOT NULL, cost_usd REAL, session_id TEXT NOT NULL,
+    prompt TEXT NOT NULL, tokens INTEGER NOT NULL, cost_usd REAL, session_id TEXT NOT NULL, cwd TEXT NOT NULL,
     model TEXT NOT NULL, scripted INTEGER NOT NULL,
     input INTEGER, output INTEGER, cache_read INTEGER, cache_write INTEGER, reasoning INTEGER
 ) WITHOUT ROWID
@@ -47,6 +49,7 @@ class Row(NamedTuple):
     tokens: int
     cost_usd: float | None
     session_id: str
+    cwd: str = ""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +61,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
 
 
+# Whether a run is meant, by its project and its working folder.
+IsInScope = Callable[[str, str], bool]
 _ROW = ", ".join(Row._fields)
 _USAGE = Usage.__struct_fields__
 _COLUMNS = (*Row._fields, "model", "scripted", *_USAGE)
@@ -66,10 +71,7 @@ _COLUMNS = (*Row._fields, "model", "scripted", *_USAGE)
 def put(state: str, entries: Sequence[Entry]) -> None:
     """Enters ended runs; a run that is there already is replaced."""
     with _open(state) as database, database:
-        database.executemany(
-            f"INSERT OR REPLACE INTO run ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})",
-            [_values(entry) for entry in entries],
-        )
+        _insert(database, entries)
 
 
 def remove(state: str, run: str) -> None:
@@ -79,26 +81,40 @@ def remove(state: str, run: str) -> None:
 
 
 def replace_all(state: str, entries: Sequence[Entry]) -> None:
-    """Throws the index away, whatever state it is in, and builds it anew."""
-    for suffix in ("", "-wal", "-shm"):
-        forget(os.path.join(state, "index.db" + suffix))  # Another process may be doing the same just now.
-    put(state, entries)
+    """Fills the index anew, whatever state it is in; where that cannot be done, the old one stays as it was."""
+    path = _path(make_private_folder(state))
+    with _connect(path) as database:
+        if _is_sound(database):
+            _fill(database, entries)
+            return
+    # It is no database, or not any more: another takes its place, whole.
+    draft = f"{path}.{os.getpid()}.draft"
+    try:
+        with _connect(draft) as database:
+            _fill(database, entries)
+        for suffix in ("-journal", "-wal", "-shm"):
+            remove_file(path + suffix)  # It would be taken for the new one's.
+        os.replace(draft, path)
+    except OSError as error:
+        raise state_error(path, error) from error
+    finally:
+        for suffix in ("", "-journal"):
+            remove_file(draft + suffix)
 
 
-def newest(state: str, *, limit: int = -1, prefix: str = "") -> list[Row]:
-    """Ended runs, newest first; with a prefix, those whose id begins so."""
-    if not prefix:
-        return _select(state, "ORDER BY run_id DESC LIMIT ?", (limit,))
-    clause = "WHERE run_id >= ? AND run_id < ? ORDER BY run_id DESC LIMIT ?"
-    return _select(state, clause, (prefix, prefix + "\x7f", limit))
+def list_newest(state: str, *, limit: int = -1, prefix: str = "", in_scope: IsInScope | None = None) -> list[Row]:
+    """Ended runs, newest first; with a prefix, those whose id begins so; with `in_scope`, those that it accepts."""
+    clause, values = ("run_id >= ? AND run_id < ?", (prefix, prefix + "\x7f")) if prefix else ("1", ())
+    meant = " AND is_meant(project, cwd)" if in_scope else ""
+    return _select(state, f"WHERE {clause}{meant} ORDER BY run_id DESC LIMIT ?", (*values, limit), in_scope=in_scope)
 
 
-def starting_with(state: str, prefix: str) -> list[Row]:
+def find_by_prefix(state: str, prefix: str) -> list[Row]:
     """Ended runs whose id begins so; two at most, enough to tell that a prefix is not unique."""
     return _select(state, "WHERE run_id >= ? AND run_id < ? ORDER BY run_id LIMIT 2", (prefix, prefix + "\x7f"))
 
 
-def entries(state: str, *, since: float = 0.0) -> list[Entry]:
+def list_entries(state: str, *, since: float = 0.0) -> list[Entry]:
     """All that is kept of the runs that were started since a moment, newest first."""
     if not _exists(state):
         return []
@@ -106,31 +122,33 @@ def entries(state: str, *, since: float = 0.0) -> list[Entry]:
         found = database.execute(
             f"SELECT {', '.join(_COLUMNS)} FROM run WHERE started_at >= ? ORDER BY run_id DESC", (since,)
         )
-        return [_entry(values) for values in found]
+        return [_to_entry(values) for values in found]
 
 
 def is_outdated(state: str) -> bool:
     """Whether there is an index that another version of inspan wrote."""
     if not _exists(state):
         return False
-    with _connected(state) as database:
+    with _connect(_path(state)) as database:
         return _version(database) not in (0, _VERSION)
 
 
-def _select(state: str, clause: str, values: tuple[Any, ...]) -> list[Row]:
+def _select(state: str, clause: str, values: tuple[Any, ...], *, in_scope: IsInScope | None = None) -> list[Row]:
     if not _exists(state):
         return []
     with _open(state) as database:
+        if in_scope:
+            database.create_function("is_meant", 2, in_scope)
         # Not all columns: of ten thousand runs, those that nobody shows would cost 8 ms.
         return list(map(Row._make, database.execute(f"SELECT {_ROW} FROM run {clause}", values)))
 
 
-def _values(entry: Entry) -> tuple[Any, ...]:
+def _to_values(entry: Entry) -> tuple[Any, ...]:
     usage = [getattr(entry.usage, name) if entry.usage else None for name in _USAGE]
     return (*entry.row, entry.model, entry.scripted, *usage)
 
 
-def _entry(values: Sequence[Any]) -> Entry:
+def _to_entry(values: Sequence[Any]) -> Entry:
     count = len(Row._fields)
     model, scripted, *tokens = values[count:]
     usage = None if tokens[0] is None else Usage(**dict(zip(_USAGE, tokens, strict=True)))
@@ -147,7 +165,7 @@ def _path(state: str) -> str:
 
 @contextmanager
 def _open(state: str) -> "Generator[sqlite3.Connection]":
-    with _connected(state) as database:
+    with _connect(_path(make_private_folder(state))) as database:
         version = _version(database)
         if version not in (0, _VERSION):
             raise StateUnusable(
@@ -163,18 +181,17 @@ def _open(state: str) -> "Generator[sqlite3.Connection]":
 
 
 @contextmanager
-def _connected(state: str) -> "Generator[sqlite3.Connection]":
+def _connect(path: str) -> "Generator[sqlite3.Connection]":
     import sqlite3  # Start-up time: a run that only follows its own log needs no index.
 
-    path = _path(private_folder(state))
     try:
         database = sqlite3.connect(path, timeout=10.0)
     except sqlite3.Error as error:
-        raise _broken(path, error) from error
+        raise _index_error(path, error) from error
     try:
         yield database
     except sqlite3.Error as error:
-        raise _broken(path, error) from error
+        raise _index_error(path, error) from error
     finally:
         database.close()
 
@@ -188,12 +205,44 @@ def _create(database: "sqlite3.Connection") -> None:
         database.execute(f"PRAGMA user_version = {_VERSION}")
 
 
+def _insert(database: "sqlite3.Connection", entries: Sequence[Entry]) -> None:
+    database.executemany(
+        f"INSERT OR REPLACE INTO run ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})",
+        [_to_values(entry) for entry in entries],
+    )
+
+
+def _is_sound(database: "sqlite3.Connection") -> bool:
+    import sqlite3  # Start-up time: supervisors need it only at their end.
+
+    try:
+        return database.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok"
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            return False
+        raise
+
+
+def _fill(database: "sqlite3.Connection", entries: Sequence[Entry]) -> None:
+    """Replaces all that is in it in one step: whoever reads or enters a run meanwhile waits, and loses nothing."""
+    for setting in ("synchronous = OFF", "journal_mode = DELETE"):
+        database.execute(f"PRAGMA {setting}")
+    database.execute("BEGIN IMMEDIATE")
+    with database:
+        database.execute("DROP TABLE IF EXISTS run")
+        database.execute(_TABLE)
+        _insert(database, entries)
+        database.execute(f"PRAGMA user_version = {_VERSION}")
+
+
 def _version(database: "sqlite3.Connection") -> int:
     return database.execute("PRAGMA user_version").fetchone()[0]
 
 
-def _broken(path: str, error: "sqlite3.Error") -> StateUnusable:
+def _index_error(path: str, error: "sqlite3.Error") -> StateUnusable:
+    # The first byte of a code is its family.
+    denied = getattr(error, "sqlite_errorcode", 0) & 0xFF in _DENIED
     return StateUnusable(
         f"The index {path} cannot be used: {error}.",
-        next_step="`inspan reindex` rebuilds it from the runs' logs.",
+        next_step=FREE_SPACE_HINT if denied else "`inspan reindex` rebuilds it from the runs' logs.",
     )

@@ -11,30 +11,47 @@ from typing import TYPE_CHECKING
 
 from inspan.errors import StateUnusable
 
-from .paths import private_folder, unusable
+from .paths import make_private_folder, state_error
 
 if TYPE_CHECKING:
     import sqlite3
 
-VERSION = 1
+VERSION = 3
 _WAIT_S = 10.0
-_LOOK_S = 0.02
-_SCHEMA = """
+_POLL_S = 0.02
+# Without a model, it is a hold of the whole account.
+_HOLD_TABLE = """
+CREATE TABLE hold (
+    host TEXT, key TEXT, model TEXT, until REAL NOT NULL, told INTEGER NOT NULL, repeats INTEGER NOT NULL,
+    PRIMARY KEY (host, key, model)
+) WITHOUT ROWID
+"""
+_APPROVAL_TABLE = """
+CREATE TABLE approval (
+    project TEXT, tool TEXT, subject TEXT, at REAL NOT NULL, PRIMARY KEY (project, tool, subject)
+) WITHOUT ROWID
+"""
+_SCHEMA = f"""
 CREATE TABLE run (
     run_id TEXT PRIMARY KEY, project TEXT NOT NULL, task TEXT NOT NULL, scripted INTEGER NOT NULL,
-    started_at REAL NOT NULL, seen_at REAL NOT NULL, seconds REAL, lock TEXT NOT NULL, budgets BLOB NOT NULL
+    started_at REAL NOT NULL, seen_at REAL NOT NULL, seconds REAL, lock TEXT NOT NULL, budgets BLOB NOT NULL,
+    agent TEXT NOT NULL DEFAULT '', session TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
 CREATE INDEX run_of_task ON run (project, task, scripted);
 CREATE INDEX run_open ON run (project) WHERE seconds IS NULL;
 CREATE TABLE reservation (
     run_id TEXT, call INTEGER, project TEXT NOT NULL, task TEXT NOT NULL, scripted INTEGER NOT NULL,
-    nano INTEGER NOT NULL, tokens INTEGER NOT NULL, PRIMARY KEY (run_id, call)
+    nano INTEGER NOT NULL, tokens INTEGER NOT NULL,
+    counted INTEGER NOT NULL DEFAULT 1, at REAL, model TEXT NOT NULL DEFAULT '', role TEXT NOT NULL DEFAULT 'main',
+    input INTEGER, output INTEGER, cache_read INTEGER, cache_write INTEGER, reasoning INTEGER, stated_nano INTEGER,
+    charged_nano INTEGER, charged_tokens INTEGER, PRIMARY KEY (run_id, call)
 ) WITHOUT ROWID;
 CREATE TABLE spending (
     run_id TEXT, call INTEGER, at REAL NOT NULL, project TEXT NOT NULL, task TEXT NOT NULL, session TEXT NOT NULL,
     agent TEXT NOT NULL, model TEXT NOT NULL, role TEXT NOT NULL,
     input INTEGER, output INTEGER, cache_read INTEGER, cache_write INTEGER, reasoning INTEGER,
-    nano INTEGER, source TEXT, scripted INTEGER NOT NULL, PRIMARY KEY (run_id, call, source)
+    nano INTEGER, source TEXT, scripted INTEGER NOT NULL, charged_nano INTEGER, charged_tokens INTEGER,
+    presumed INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (run_id, call, source)
 ) WITHOUT ROWID;
 CREATE INDEX spending_at ON spending (at);
 CREATE TABLE sum (
@@ -47,15 +64,39 @@ CREATE TABLE node (
     project TEXT, task TEXT, scripted INTEGER, budget BLOB NOT NULL, PRIMARY KEY (project, task, scripted)
 ) WITHOUT ROWID;
 CREATE TABLE salt (bytes BLOB NOT NULL);
-CREATE TABLE hold (
-    provider TEXT, key TEXT, until REAL NOT NULL, told INTEGER NOT NULL, repeats INTEGER NOT NULL,
-    PRIMARY KEY (provider, key)
-) WITHOUT ROWID;
+{_HOLD_TABLE};
+{_APPROVAL_TABLE};
 CREATE TABLE bucket (
     provider TEXT, kind TEXT, level REAL NOT NULL, at REAL NOT NULL, PRIMARY KEY (provider, kind)
 ) WITHOUT ROWID;
 CREATE TABLE slot (provider TEXT, run_id TEXT, call INTEGER, PRIMARY KEY (provider, run_id, call)) WITHOUT ROWID;
 """
+# How a ledger of an earlier version becomes one of the next. What was set aside there is charged as it stands; a hold
+# did not say for which model and host it was, so it is asked for again.
+_UPGRADES: dict[int, str] = {
+    1: f"""
+ALTER TABLE run ADD COLUMN agent TEXT NOT NULL DEFAULT '';
+ALTER TABLE run ADD COLUMN session TEXT NOT NULL DEFAULT '';
+ALTER TABLE reservation ADD COLUMN counted INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE reservation ADD COLUMN at REAL;
+ALTER TABLE reservation ADD COLUMN model TEXT NOT NULL DEFAULT '';
+ALTER TABLE reservation ADD COLUMN role TEXT NOT NULL DEFAULT 'main';
+ALTER TABLE reservation ADD COLUMN input INTEGER;
+ALTER TABLE reservation ADD COLUMN output INTEGER;
+ALTER TABLE reservation ADD COLUMN cache_read INTEGER;
+ALTER TABLE reservation ADD COLUMN cache_write INTEGER;
+ALTER TABLE reservation ADD COLUMN reasoning INTEGER;
+ALTER TABLE reservation ADD COLUMN stated_nano INTEGER;
+ALTER TABLE reservation ADD COLUMN charged_nano INTEGER;
+ALTER TABLE reservation ADD COLUMN charged_tokens INTEGER;
+ALTER TABLE spending ADD COLUMN charged_nano INTEGER;
+ALTER TABLE spending ADD COLUMN charged_tokens INTEGER;
+ALTER TABLE spending ADD COLUMN presumed INTEGER NOT NULL DEFAULT 0;
+DROP TABLE hold;
+{_HOLD_TABLE}
+""",
+    2: _APPROVAL_TABLE,
+}
 _NEXT_STEPS = {
     "locked": "Try again in a moment; `inspan ps` lists the runs that may be holding it.",
     "full": "Free some space on its disk, then try again.",
@@ -68,36 +109,36 @@ class LedgerFile:
     """One connection, kept until `close`; for one thread at a time. Every failure of it is a `StateUnusable`."""
 
     def __init__(self, state: str, *, wait_s: float = _WAIT_S) -> None:
-        self.path = path_of(private_folder(state))
+        self.path = ledger_path(make_private_folder(state))
         self._wait_s = wait_s
-        with self._told():
-            self._database = self._connected()
+        with self._translate_errors():
+            self._database = self._connect()
 
     def close(self) -> None:
         """Idempotent."""
         self._database.close()
 
     @contextmanager
-    def writing(self) -> "Generator[sqlite3.Connection]":
+    def write_transaction(self) -> "Generator[sqlite3.Connection]":
         """One transaction, alone with the file: all of it or nothing. Waits for another writer, but not for ever."""
-        with self._told():
+        with self._translate_errors():
             self._database.execute("BEGIN IMMEDIATE")
             with self._database:
                 yield self._database
 
     @contextmanager
-    def reading(self) -> "Generator[sqlite3.Connection]":
+    def read_transaction(self) -> "Generator[sqlite3.Connection]":
         """One look at the file as it was at one moment; never waits for a writer."""
-        with self._told(), _at_one_moment(self._database):
+        with self._translate_errors(), _begin_read(self._database):
             yield self._database
 
-    def _connected(self) -> "sqlite3.Connection":
+    def _connect(self) -> "sqlite3.Connection":
         import sqlite3  # Start-up time: most commands need no ledger.
 
-        # The engine gives the ledger a thread of its own, which is not the one that closes it.
+        # `spending` gives the ledger a thread of its own, which is not the one that closes it.
         database = sqlite3.connect(self.path, timeout=self._wait_s, isolation_level=None, check_same_thread=False)
         try:
-            self._check(database)
+            self._check_version(database)
             # Against a killed process the log alone is enough; it is synced before it is written back.
             database.execute("PRAGMA synchronous = NORMAL")
         except BaseException:
@@ -105,19 +146,21 @@ class LedgerFile:
             raise
         return database
 
-    def _check(self, database: "sqlite3.Connection") -> None:
-        with _at_one_moment(database):
+    def _check_version(self, database: "sqlite3.Connection") -> None:
+        with _begin_read(database):
             version, is_empty = _version(database), _is_empty(database)
         if version == 0 and is_empty:
-            self._make(database)
+            self._create_schema(database)
+        elif version in _UPGRADES:
+            self._upgrade(database)
         elif version != VERSION:
             raise StateUnusable(
                 f"The ledger {self.path} is of another version of inspan ({version}, not {VERSION}).",
                 next_step="Use the inspan that wrote it, or move the file away: budgets then begin at zero.",
             )
 
-    def _make(self, database: "sqlite3.Connection") -> None:
-        self._log_ahead(database)
+    def _create_schema(self, database: "sqlite3.Connection") -> None:
+        self._enable_wal(database)
         database.execute("BEGIN IMMEDIATE")
         with database:
             if _version(database) == VERSION:
@@ -127,9 +170,18 @@ class LedgerFile:
             database.execute("INSERT INTO salt VALUES (?)", (os.urandom(16),))
             database.execute(f"PRAGMA user_version = {VERSION}")
 
-    def _log_ahead(self, database: "sqlite3.Connection") -> None:
+    def _upgrade(self, database: "sqlite3.Connection") -> None:
+        """Whole or not at all, and once, whoever else opens it meanwhile."""
+        database.execute("BEGIN IMMEDIATE")
+        with database:
+            while (version := _version(database)) in _UPGRADES:
+                for statement in _UPGRADES[version].split(";"):
+                    database.execute(statement)
+                database.execute(f"PRAGMA user_version = {version + 1}")
+
+    def _enable_wal(self, database: "sqlite3.Connection") -> None:
         """Asked again while another process does the same: SQLite itself does not wait here."""
-        import sqlite3
+        import sqlite3  # Start-up time: supervisors need it only at their end.
 
         deadline = time.monotonic() + self._wait_s
         while True:
@@ -139,11 +191,11 @@ class LedgerFile:
             except sqlite3.OperationalError:
                 if time.monotonic() > deadline:
                     raise
-                time.sleep(_LOOK_S)
+                time.sleep(_POLL_S)
 
     @contextmanager
-    def _told(self) -> Generator[None]:
-        import sqlite3
+    def _translate_errors(self) -> Generator[None]:
+        import sqlite3  # Start-up time: supervisors need it only at their end.
 
         try:
             yield
@@ -153,13 +205,13 @@ class LedgerFile:
             ) from error
 
 
-def path_of(state: str) -> str:
+def ledger_path(state: str) -> str:
     """Where the ledger of a state folder lies."""
     return os.path.join(state, "ledger.db")
 
 
 @contextmanager
-def _at_one_moment(database: "sqlite3.Connection") -> Generator[None]:
+def _begin_read(database: "sqlite3.Connection") -> Generator[None]:
     """Between two looks another process may make the ledger."""
     database.execute("BEGIN")
     with database:
@@ -174,14 +226,14 @@ def _is_empty(database: "sqlite3.Connection") -> bool:
     return database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
 
 
-def exists(state: str) -> bool:
+def has_ledger(state: str) -> bool:
     """Whether there is a ledger; looking makes none. Raises `StateUnusable` where that cannot be told."""
     try:
-        os.stat(path_of(state))
+        os.stat(ledger_path(state))
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise unusable(path_of(state), error) from error
+        raise state_error(ledger_path(state), error) from error
     return True
 
 

@@ -8,22 +8,24 @@ from contextlib import suppress
 
 from inspan.errors import StateUnusable
 
+FREE_SPACE_HINT = "Check its owner and free space, or set XDG_STATE_HOME to another folder."
+_RUNTIME_HINT = "Remove what lies there, or set XDG_RUNTIME_DIR to a folder of yours."
 _SOCKET_PATH_BYTES = 107
 
 
 def state_home(env: Mapping[str, str] = os.environ) -> str:
     """The folder of everything durable."""
-    return os.path.join(_absolute(env, "XDG_STATE_HOME") or _below_home(env, ".local/state"), "inspan")
+    return os.path.join(_read_absolute(env, "XDG_STATE_HOME") or _join_home(env, ".local/state"), "inspan")
 
 
 def cache_home(env: Mapping[str, str] = os.environ) -> str:
     """The folder of what can be thrown away at any time."""
-    return os.path.join(_absolute(env, "XDG_CACHE_HOME") or _below_home(env, ".cache"), "inspan")
+    return os.path.join(_read_absolute(env, "XDG_CACHE_HOME") or _join_home(env, ".cache"), "inspan")
 
 
 def data_home(env: Mapping[str, str] = os.environ) -> str:
     """The folder of the agents that inspan installed."""
-    return os.path.join(_absolute(env, "XDG_DATA_HOME") or _below_home(env, ".local/share"), "inspan")
+    return os.path.join(_read_absolute(env, "XDG_DATA_HOME") or _join_home(env, ".local/share"), "inspan")
 
 
 def runtime_home(env: Mapping[str, str] = os.environ) -> str:
@@ -40,21 +42,44 @@ def socket_path(run_folder: str, run_id: str) -> str:
     return os.path.join(runtime_home(), f"{zlib.crc32(run_folder.encode()):08x}-{run_id}.sock")
 
 
-def private_folder(path: str) -> str:
+def make_private_folder(path: str) -> str:
     """Makes the folder, readable by its owner alone, or raises `StateUnusable` with the next step."""
     try:
-        found = _made(path)
+        found = _make_folder(path)
     except OSError as error:
-        raise unusable(path, error) from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise state_error(path, error) from error
+    if not _is_own(found):
+        whose = f": it belongs to {_format_owner(found)}" if found.st_uid != os.getuid() else ""
+        variable = "XDG_RUNTIME_DIR" if path == runtime_home() else "XDG_STATE_HOME"
         raise StateUnusable(
-            f"The folder {path} is not a folder of yours.",
-            next_step="Remove it, or point XDG_RUNTIME_DIR elsewhere.",
+            f"The folder {path} is not a folder of yours{whose}.",
+            next_step=f"Have it removed, or set {variable} to a folder of yours.",
         )
     return path
 
 
-def _made(path: str) -> os.stat_result:
+def is_private(path: str) -> bool:
+    """Whether there is such a folder and it is ours; what lies in another's folder is not to be trusted."""
+    try:
+        return _is_own(os.lstat(path))
+    except OSError:
+        return False
+
+
+def _is_own(found: os.stat_result) -> bool:
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+
+
+def _format_owner(found: os.stat_result) -> str:
+    import pwd  # Start-up time: only a refusal needs it.
+
+    try:
+        return f"{pwd.getpwuid(found.st_uid).pw_name} (uid {found.st_uid})"
+    except KeyError:
+        return f"uid {found.st_uid}"
+
+
+def _make_folder(path: str) -> os.stat_result:
     with suppress(FileNotFoundError):
         found = os.lstat(path)
         if stat.S_ISDIR(found.st_mode):
@@ -63,19 +88,24 @@ def _made(path: str) -> os.stat_result:
     return os.lstat(path)
 
 
-def unusable(path: str, error: OSError) -> StateUnusable:
+def open_nonblocking(path: str, flags: int) -> int:
+    """An opener for what should be a file: a pipe in its place would keep its reader waiting for a writer."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def state_error(path: str, error: OSError) -> StateUnusable:
     """The sentence for a file of the state folder that the system refuses."""
     return StateUnusable(
         f"Cannot use {path}: {error.strerror or error}.",
-        next_step="Check its owner and free space, or set XDG_STATE_HOME to another folder.",
+        next_step=_RUNTIME_HINT if path == runtime_home() else FREE_SPACE_HINT,
     )
 
 
-def _absolute(env: Mapping[str, str], name: str) -> str:
+def _read_absolute(env: Mapping[str, str], name: str) -> str:
     """The XDG rules say to ignore a relative path: it would be another folder for each working folder."""
     path = env.get(name, "")
     return path if os.path.isabs(path) else ""
 
 
-def _below_home(env: Mapping[str, str], path: str) -> str:
+def _join_home(env: Mapping[str, str], path: str) -> str:
     return os.path.join(env.get("HOME") or os.path.expanduser("~"), path)

@@ -13,13 +13,13 @@ from inspan.errors import BadInput
 from inspan.protocol.events import ModelCallEnded
 from inspan.protocol.outcome import Reason
 from inspan.protocol.task import Task
-from inspan.protocol.usage import Told
-from inspan.protocol.wire import UNREADABLE, encode
+from inspan.protocol.usage import SessionTotals
+from inspan.protocol.wire import DECODE_ERRORS, encode
 
 VERSION = 1
 _HEADER_BYTES = 1_000_000
-_MAKE_ONE = "Make one with `inspan record`."
-_RECORD_AGAIN = "It was cut short: record the run again."
+_RECORD_HINT = "Make one with `inspan export`."
+_RECORD_AGAIN_HINT = "It was cut short: export the run again."
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -31,7 +31,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     channel: str
     inspan: str
     task: dict[str, Any]
-    told: Told | None = None
+    told: SessionTotals | None = None
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,7 +74,7 @@ def write(file: IO[bytes], header: Header, *, out: Iterable[bytes], err: Iterabl
     file.write(encode(header) + b"\n")
     for name, lines in (("out", out), ("err", err)):
         for line in lines:
-            file.write(_spelled(name, line) + b"\n")
+            file.write(_encode_line(name, line) + b"\n")
             count += 1
     file.write(encode(exit) + b"\n")
     return count
@@ -84,42 +84,44 @@ def read(path: str) -> Recording:
     """A recording, whole and checked; raises `BadInput` that names the file and the line."""
     try:
         with open(path, "rb") as file:
-            header = _header(path, file.readline(_HEADER_BYTES))
-            return _body(path, header, enumerate(file, start=2))
+            header = _parse_header(path, file.readline(_HEADER_BYTES))
+            return _parse_body(path, header, enumerate(file, start=2))
     except OSError as error:
         problem = f"it cannot be read: {error.strerror or error}."
         raise BadInput("recording", path, problem, next_step="Check the path.") from error
 
 
-def task_of(header: Header) -> Task:
+def task_from_header(header: Header) -> Task:
     """The task that a dialect is given: what was kept of it, and nothing where it was not."""
     return msgspec.convert({"prompt": "", "cwd": "/", **header.task, "agent": header.agent}, Task)
 
 
-def _spelled(name: str, line: bytes) -> bytes:
+def _encode_line(name: str, line: bytes) -> bytes:
     try:
         return encode({name: line.decode()})
     except UnicodeDecodeError:
         return encode({f"{name}64": line})
 
 
-def _header(path: str, line: bytes) -> Header:
+def _parse_header(path: str, line: bytes) -> Header:
     try:
         version = msgspec.json.decode(line, type=_Version).recording
-    except UNREADABLE:
-        raise BadInput("recording", path, "it is no recording: line 1 is no header.", next_step=_MAKE_ONE) from None
+    except DECODE_ERRORS:
+        raise BadInput(
+            "recording", path, "it is not a recording: line 1 is not a header.", next_step=_RECORD_HINT
+        ) from None
     if version > VERSION:
         problem = f"line 1 says version {version}; this inspan reads version {VERSION}."
         raise BadInput("recording", path, problem, next_step="Upgrade inspan to read it.")
     try:
         header = msgspec.json.decode(line, type=Header)
-        task_of(header)
-    except UNREADABLE as error:
-        raise _bad_line(path, 1, str(error)) from error
+        task_from_header(header)
+    except DECODE_ERRORS as error:
+        raise _bad_line_error(path, 1, str(error)) from error
     return header
 
 
-def _body(path: str, header: Header, lines: Iterator[tuple[int, bytes]]) -> Recording:
+def _parse_body(path: str, header: Header, lines: Iterator[tuple[int, bytes]]) -> Recording:
     said: dict[str, list[bytes]] = {"out": [], "err": []}
     number = 1
     for number, line in lines:
@@ -129,17 +131,17 @@ def _body(path: str, header: Header, lines: Iterator[tuple[int, bytes]]) -> Reco
                 ended = _decode_exit(line)
                 _check_last(path, lines)
                 return Recording(header=header, out=said["out"], err=said["err"], exit=ended)
-            stream, data = _said(fields)
-        except UNREADABLE as error:
+            stream, data = _parse_stream_line(fields)
+        except DECODE_ERRORS as error:
             if not line.endswith(b"\n"):
                 break
-            raise _bad_line(path, number, str(error)) from error
+            raise _bad_line_error(path, number, str(error)) from error
         said[stream].append(data)
     problem = f"it ends at line {number}, before the line that says how the agent left."
-    raise BadInput("recording", path, problem, next_step=_RECORD_AGAIN)
+    raise BadInput("recording", path, problem, next_step=_RECORD_AGAIN_HINT)
 
 
-def _said(fields: dict[str, msgspec.Raw]) -> tuple[str, bytes]:
+def _parse_stream_line(fields: dict[str, msgspec.Raw]) -> tuple[str, bytes]:
     """The stream and the bytes of a line of the agent; raises `ValidationError` for a line that is none."""
     if len(fields) != 1 or not fields.keys() <= {"out", "out64", "err", "err64"}:
         raise msgspec.ValidationError("it has to hold one of `out`, `out64`, `err`, `err64`, or `exit`")
@@ -151,8 +153,8 @@ def _said(fields: dict[str, msgspec.Raw]) -> tuple[str, bytes]:
 
 def _check_last(path: str, rest: Iterator[tuple[int, bytes]]) -> None:
     for number, _ in rest:
-        raise _bad_line(path, number, "nothing may stand after the line that says how the agent left")
+        raise _bad_line_error(path, number, "nothing may stand after the line that says how the agent left")
 
 
-def _bad_line(path: str, number: int, problem: str) -> BadInput:
-    return BadInput("recording", path, f"line {number}: {problem}.", next_step=_MAKE_ONE)
+def _bad_line_error(path: str, number: int, problem: str) -> BadInput:
+    return BadInput("recording", path, f"line {number}: {problem}.", next_step=_RECORD_HINT)

@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from .git import Git, write
+from inspan.system.platform import copy_content
+
+from .git import Git, write_file
 
 _POINTER_BYTES = 4096
 _POINTER = b"gitdir: "
 # What decides how a file becomes an object, and which files are looked at; none of it names a program.
-CARRIED = (
+COPIED_SETTINGS = (
     "attributesfile",
     "autocrlf",
     "checkstat",
@@ -28,7 +30,7 @@ CARRIED = (
     "symlinks",
     "trustctime",
 )
-_FIXED = {
+_FIXED_SETTINGS = {
     "bare": "false",
     "compression": "1",
     "looseCompression": "0",
@@ -58,68 +60,70 @@ def find_repository(folder: str) -> Repository | None:
     """The repository whose work tree holds this folder; no program is run, nothing is followed that is not a file."""
     top = folder
     while True:
-        git_dir = _git_dir(os.path.join(top, ".git"))
+        git_dir = _find_git_dir(os.path.join(top, ".git"))
         if git_dir:
-            return Repository(top=top, git_dir=git_dir, common=_common(git_dir))
+            return Repository(top=top, git_dir=git_dir, common=_find_common_dir(git_dir))
         parent = os.path.dirname(top)
         if parent == top:
             return None
         top = parent
 
 
-def make_own(git: Git, repository: Repository, *, settings: Mapping[str, str], hidden: Sequence[str]) -> None:
+def fill_git_dir(git: Git, repository: Repository, *, settings: Mapping[str, str], hidden: Sequence[str]) -> None:
     """Fills our git directory: the repository's objects to read from, a copy of its index, its lists of ignored files.
 
     `settings` are what the repository's own git would use; `hidden` are folders that are never looked into.
     """
     path = git.git_dir
-    write(os.path.join(path, "config"), _config(settings))
-    write(os.path.join(path, "HEAD"), b"ref: refs/heads/none\n")
-    write(os.path.join(path, "objects/info/alternates"), _quoted(os.path.join(repository.common, "objects")) + b"\n")
-    copy(os.path.join(repository.common, "info/attributes"), os.path.join(path, "info/attributes"))
-    copy(os.path.join(repository.git_dir, "info/sparse-checkout"), os.path.join(path, "info/sparse-checkout"))
-    ignored = _content(os.path.join(repository.common, "info/exclude"))
-    write(os.path.join(path, "info/exclude"), ignored + b"\n" + _ignoring(repository.top, hidden))
-    copy(os.path.join(repository.git_dir, "index"), git.file("index"))
-    for name in _shared_indexes(repository.git_dir):
-        copy(os.path.join(repository.git_dir, name), os.path.join(path, name))
+    write_file(os.path.join(path, "config"), _format_config(settings))
+    write_file(os.path.join(path, "HEAD"), b"ref: refs/heads/none\n")
+    write_file(
+        os.path.join(path, "objects/info/alternates"), _quote_path(os.path.join(repository.common, "objects")) + b"\n"
+    )
+    copy_file(os.path.join(repository.common, "info/attributes"), os.path.join(path, "info/attributes"))
+    copy_file(os.path.join(repository.git_dir, "info/sparse-checkout"), os.path.join(path, "info/sparse-checkout"))
+    ignored = _read_content(os.path.join(repository.common, "info/exclude"))
+    write_file(os.path.join(path, "info/exclude"), ignored + b"\n" + _format_ignores(repository.top, hidden))
+    copy_file(os.path.join(repository.git_dir, "index"), git.file("index"))
+    for name in _list_shared_indexes(repository.git_dir):
+        copy_file(os.path.join(repository.git_dir, name), os.path.join(path, name))
 
 
-def make_folders(git: Git) -> None:
+def make_git_folders(git: Git) -> None:
     """The folders of our git directory."""
-    for name in ("", "info", "objects", "objects/info", "objects/pack", "refs", git.desk):
+    for name in ("", "info", "objects", "objects/info", "objects/pack", "refs", git.scratch):
         os.makedirs(os.path.join(git.git_dir, name), mode=0o700, exist_ok=True)
 
 
-def copy(source: str, target: str) -> None:
+def copy_file(source: str, target: str) -> None:
     """Copies a file, if it is one, with its time: by that git knows which entries of an index it must not trust."""
     if not os.path.isfile(source):
         return
     with open(source, "rb") as read, open(target, "wb") as written:
         found = os.fstat(read.fileno())
-        left = found.st_size
-        while left and (sent := os.sendfile(written.fileno(), read.fileno(), None, left)):
-            left -= sent
+        copy_content(read.fileno(), written.fileno(), found.st_size)
     os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
-def _git_dir(path: str) -> str:
+def _find_git_dir(path: str) -> str:
     if os.path.isfile(path):
-        pointer = _content(path, limit_bytes=_POINTER_BYTES)
+        pointer = _read_content(path, limit_bytes=_POINTER_BYTES)
         if not pointer.startswith(_POINTER):
             return ""
         target = os.fsdecode(pointer.removeprefix(_POINTER).rstrip(b"\r\n"))
         path = os.path.normpath(os.path.join(os.path.dirname(path), target))
-    whole = os.path.lexists(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(_common(path), "objects"))
+    whole = os.path.lexists(os.path.join(path, "HEAD")) and os.path.isdir(
+        os.path.join(_find_common_dir(path), "objects")
+    )
     return path if whole else ""
 
 
-def _common(git_dir: str) -> str:
-    target = _content(os.path.join(git_dir, "commondir"), limit_bytes=_POINTER_BYTES).rstrip(b"\r\n")
+def _find_common_dir(git_dir: str) -> str:
+    target = _read_content(os.path.join(git_dir, "commondir"), limit_bytes=_POINTER_BYTES).rstrip(b"\r\n")
     return os.path.normpath(os.path.join(git_dir, os.fsdecode(target))) if target else git_dir
 
 
-def _content(path: str, *, limit_bytes: int = -1) -> bytes:
+def _read_content(path: str, *, limit_bytes: int = -1) -> bytes:
     """What is in a file; nothing, where there is none or it is no file: reading from a pipe could wait for ever."""
     try:
         if not os.path.isfile(path):
@@ -130,41 +134,41 @@ def _content(path: str, *, limit_bytes: int = -1) -> bytes:
         return b""
 
 
-def _shared_indexes(git_dir: str) -> list[str]:
+def _list_shared_indexes(git_dir: str) -> list[str]:
     try:
         return [name for name in os.listdir(git_dir) if name.startswith("sharedindex.")]
     except OSError:
         return []
 
 
-def _config(settings: Mapping[str, str]) -> bytes:
-    carried = {name: settings[f"core.{name}"] for name in CARRIED if f"core.{name}" in settings}
+def _format_config(settings: Mapping[str, str]) -> bytes:
+    carried = {name: settings[f"core.{name}"] for name in COPIED_SETTINGS if f"core.{name}" in settings}
     object_format = settings.get(_OBJECT_FORMAT, "")
     lines = ["[core]", f"\trepositoryformatversion = {1 if object_format else 0}"]
-    lines += [f"\t{name} = {_setting(value)}" for name, value in {**carried, **_FIXED}.items()]
+    lines += [f"\t{name} = {_quote_setting(value)}" for name, value in {**carried, **_FIXED_SETTINGS}.items()]
     if object_format:
-        lines += ["[extensions]", f"\tobjectFormat = {_setting(object_format)}"]
+        lines += ["[extensions]", f"\tobjectFormat = {_quote_setting(object_format)}"]
     return ("\n".join(lines) + "\n").encode(errors="surrogateescape")
 
 
-def _setting(value: str) -> str:
+def _quote_setting(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
-def _quoted(path: str) -> bytes:
+def _quote_path(path: str) -> bytes:
     """A line of an alternates file, in the one spelling that takes any name."""
     escaped = "".join(f"\\{ord(character):03o}" if character in '"\\\n' else character for character in path)
     return os.fsencode(f'"{escaped}"')
 
 
-def _ignoring(top: str, hidden: Sequence[str]) -> bytes:
+def _format_ignores(top: str, hidden: Sequence[str]) -> bytes:
     """Patterns for the folders below `top` that are not looked into."""
     real_top = os.path.realpath(top)
     inside = [os.path.relpath(os.path.realpath(path), real_top) for path in hidden]
-    lines = [f"/{_literal(path)}/\n" for path in inside if path.partition("/")[0] not in (".", "..")]
+    lines = [f"/{_escape_glob(path)}/\n" for path in inside if path.partition("/")[0] not in (".", "..")]
     return os.fsencode("".join(lines))
 
 
-def _literal(path: str) -> str:
+def _escape_glob(path: str) -> str:
     return "".join(f"\\{character}" if character in _GLOB_CHARACTERS else character for character in path)

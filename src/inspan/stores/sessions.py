@@ -1,10 +1,9 @@
 """What inspan keeps of an agent's sessions: who may resume which, where its config lies, what it had told before.
 
 A session has a folder of its own, named after its first run, or after its id where the agent began it without inspan.
-The lock in it is held by the run that is using it; `editing` is held for the moment in which records are changed.
+The lock in it is held by the run that is using it; `lock_records` is held for the moment in which records are changed.
 """
 
-import fcntl
 import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -13,11 +12,12 @@ import msgspec
 
 from inspan.errors import SessionBusy, StateUnusable
 from inspan.protocol.task import Profile
-from inspan.protocol.usage import Told
-from inspan.protocol.wire import UNREADABLE
+from inspan.protocol.usage import SessionTotals
+from inspan.protocol.wire import DECODE_ERRORS
+from inspan.system import file_locks
 
-from .folder import RunFolder, all_runs, read_json, write_json
-from .paths import private_folder, unusable
+from .paths import make_private_folder, open_nonblocking, state_error
+from .run_folder import RunFolder, all_runs, read_json, write_json
 
 
 class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str = ""
     channel: str = ""
     model: str = ""
-    told: Told = Told()
+    told: SessionTotals = SessionTotals()
     told_by: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
 
@@ -43,7 +43,9 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
 def session_folder(state: str, key: str) -> str:
     """Where a session's record, lock and, in the profile `clean`, the agent's config lie."""
     if not _is_name(key):
-        raise StateUnusable(f"{key!r} is no name of a session.", next_step="Remove the run that names it: `inspan rm`.")
+        raise StateUnusable(
+            f"{key!r} is not the name of a session.", next_step="Remove the run that names it: `inspan rm`."
+        )
     return os.path.join(state, "sessions", key)
 
 
@@ -52,40 +54,35 @@ def _is_name(key: str) -> bool:
 
 
 @contextmanager
-def editing(state: str) -> Generator[None, None, None]:
+def lock_records(state: str) -> Generator[None, None, None]:
     """Keeps every record from being changed by others, who wait: for whoever reads one to write it again."""
-    path = private_folder(os.path.join(state, "sessions"))
+    path = make_private_folder(os.path.join(state, "sessions"))
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        lock = file_locks.take(path, folder=True, wait=True)
     except OSError as error:
-        raise unusable(path, error) from error
+        raise state_error(path, error) from error
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(fd)
+        file_locks.release(lock)
 
 
 def lock_session(state: str, key: str) -> int:
     """Takes a session for one run and gives the lock's descriptor; raises `SessionBusy` while another run has it."""
-    path = os.path.join(private_folder(session_folder(state, key)), "lock")
+    path = os.path.join(make_private_folder(session_folder(state, key)), "lock")
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise unusable(path, error) from error
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(fd)
+        return file_locks.take(path)
+    except BlockingIOError as error:
         raise SessionBusy(
             f"The session of run {key} is in use by another run.",
-            next_step="Wait for that run (`inspan ps` shows it), or go on in a copy with --fork.",
+            next_step="Wait for that run (`inspan ps` shows it), or continue in a copy with --fork.",
         ) from error
-    return fd
+    except OSError as error:
+        raise state_error(path, error) from error
 
 
 def write_session(state: str, record: SessionRecord) -> None:
-    """Stores a record; the caller is `editing`."""
+    """Stores a record; the caller holds `lock_records`."""
     write_json(os.path.join(session_folder(state, record.key), "session.json"), msgspec.to_builtins(record), sync=False)
 
 
@@ -93,26 +90,26 @@ def read_session(state: str, key: str) -> SessionRecord | None:
     """The record of a session, or nothing where there is none; raises `StateUnusable` for one that is damaged."""
     path = os.path.join(session_folder(state, key), "session.json")
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=open_nonblocking) as file:
             record = msgspec.json.decode(file.read(), type=SessionRecord)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise unusable(path, error) from error
-    except UNREADABLE as error:
-        raise _damaged(path, str(error)) from error
+        raise state_error(path, error) from error
+    except DECODE_ERRORS as error:
+        raise _damage_error(path, str(error)) from error
     if record.key != key:
-        raise _damaged(path, f"it is the record of {record.key!r}")
+        raise _damage_error(path, f"it is the record of {record.key!r}")
     return record
 
 
-def session_of(folder: RunFolder) -> str:
+def session_key_of(folder: RunFolder) -> str:
     """The key of the session that a run belongs to: its own, where it names none."""
     key = read_json(folder.file("run.json")).get("session")
     return key if isinstance(key, str) and _is_name(key) else folder.run_id
 
 
-def sessions(state: str) -> Iterator[SessionRecord]:
+def list_sessions(state: str) -> Iterator[SessionRecord]:
     """Every session that can be read, newest first."""
     path = os.path.join(state, "sessions")
     try:
@@ -120,7 +117,7 @@ def sessions(state: str) -> Iterator[SessionRecord]:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise unusable(path, error) from error
+        raise state_error(path, error) from error
     for key in keys:
         try:
             record = read_session(state, key)
@@ -132,50 +129,50 @@ def sessions(state: str) -> Iterator[SessionRecord]:
 
 def forget_run(state: str, key: str, run_id: str) -> None:
     """Takes a deleted run off its session, which goes with its last run unless a fork still lives on its config."""
-    with editing(state):
+    with lock_records(state):
         try:
             record = read_session(state, key)
         except StateUnusable:
-            if not _is_named(state, key, besides=run_id):
-                _delete(state, key)
+            if not _is_referenced(state, key, besides=run_id):
+                _delete_session(state, key)
             return
         left = tuple(run for run in record.runs if run != run_id) if record else ()
-        if record and (left or _is_home(state, key)):
+        if record and (left or _is_home_of_fork(state, key)):
             told_by = tuple(run for run in record.told_by if run != run_id)
             write_session(state, msgspec.structs.replace(record, runs=left, told_by=told_by))
             return
-        _delete(state, key)
+        _delete_session(state, key)
         if record and record.home != key:
-            _delete_left_home(state, record.home)
+            _delete_orphan_home(state, record.home)
 
 
-def _delete_left_home(state: str, key: str) -> None:
+def _delete_orphan_home(state: str, key: str) -> None:
     """Deletes a session that was deleted before and was kept for its forks, the last of which has gone."""
     try:
         home = read_session(state, key)
-        left = home is not None and not home.runs and not _is_home(state, key)
+        left = home is not None and not home.runs and not _is_home_of_fork(state, key)
     except StateUnusable:
-        left = _is_name(key) and not _is_named(state, key)
+        left = _is_name(key) and not _is_referenced(state, key)
     if left:
-        _delete(state, key)
+        _delete_session(state, key)
 
 
-def _is_home(state: str, key: str) -> bool:
-    return any(other.home == key for other in sessions(state) if other.key != key)
+def _is_home_of_fork(state: str, key: str) -> bool:
+    return any(other.home == key for other in list_sessions(state) if other.key != key)
 
 
-def _is_named(state: str, key: str, *, besides: str = "") -> bool:
+def _is_referenced(state: str, key: str, *, besides: str = "") -> bool:
     """Whether a run or a fork belongs to a session whose own record cannot say so any more."""
     for folder in all_runs(state):
         try:
-            if folder.run_id != besides and session_of(folder) == key:
+            if folder.run_id != besides and session_key_of(folder) == key:
                 return True
         except StateUnusable:
             continue
-    return _is_home(state, key)
+    return _is_home_of_fork(state, key)
 
 
-def _delete(state: str, key: str) -> None:
+def _delete_session(state: str, key: str) -> None:
     import shutil  # Start-up time: only deleting needs it.
 
     path = session_folder(state, key)
@@ -189,10 +186,10 @@ def _delete(state: str, key: str) -> None:
     except FileNotFoundError:
         pass
     except OSError as error:
-        raise unusable(path, error) from error
+        raise state_error(path, error) from error
 
 
-def _damaged(path: str, problem: str) -> StateUnusable:
+def _damage_error(path: str, problem: str) -> StateUnusable:
     return StateUnusable(
         f"{path} cannot be used: {problem}.",
         next_step="Start a new session without --resume; `inspan rm` of its runs deletes this one.",

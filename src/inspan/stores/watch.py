@@ -4,9 +4,8 @@ import os
 import select
 from types import TracebackType
 
-_MODIFY = 0x2
-_CREATE = 0x100
-_MOVED_TO = 0x80
+from inspan.system.platform import open_folder_watch
+
 _POLL_S = 0.05
 
 
@@ -14,7 +13,7 @@ class FolderWatch:
     """Wakes when something in a folder is written. A context manager; `wait` never blocks longer than told."""
 
     def __init__(self, path: str) -> None:
-        self._fd = _inotify(path)
+        self._fd = open_folder_watch(path)
         self._poll = select.poll()
         if self._fd >= 0:
             self._poll.register(self._fd, select.POLLIN)
@@ -26,7 +25,7 @@ class FolderWatch:
         elif self._poll.poll(timeout_s * 1000):
             os.read(self._fd, 64 * 1024)
 
-    async def wait_apart(self, timeout_s: float) -> None:
+    async def wait_async(self, timeout_s: float) -> None:
         """The same without blocking the running loop."""
         import asyncio  # Start-up time: the command line waits by itself.
 
@@ -52,18 +51,3 @@ class FolderWatch:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-
-def _inotify(path: str) -> int:
-    # Start-up time: only a follower that has to wait needs ctypes.
-    import ctypes
-
-    try:
-        libc = ctypes.CDLL(None, use_errno=True)
-        fd: int = libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
-    except (OSError, AttributeError):
-        return -1
-    if fd >= 0 and libc.inotify_add_watch(fd, os.fsencode(path), _MODIFY | _CREATE | _MOVED_TO) < 0:
-        os.close(fd)
-        return -1
-    return fd

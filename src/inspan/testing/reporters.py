@@ -46,7 +46,7 @@ _SKIPPED = NodeResult(status="skipped")
 
 def check_reporter(make: Callable[[], Reporter]) -> None:
     """Raises `AssertionError` with every call that a reporter did not take; each story has a reporter of its own."""
-    problems = [problem for story, calls in _STORIES.items() for problem in _play(make(), story, calls)]
+    problems = [problem for story, calls in _CALL_SEQUENCES.items() for problem in _play(make(), story, calls)]
     problems += _play_events(make())
     if problems:
         raise AssertionError("\n".join(problems))
@@ -56,7 +56,7 @@ def check_redaction(make: Callable[[Mapping[str, str], TextIO], Reporter]) -> No
     """Raises `AssertionError` where a reporter, made for an environment and a stream, shows a part of a secret of that
     environment or more than `MAX_OUTPUT_BYTES` of a chunk. One that shows nothing passes.
     """
-    problems = [problem for story, calls in _leaks() for problem in _watch(make, story, calls)]
+    problems = [problem for story, calls in _leak_stories() for problem in _check_leaks(make, story, calls)]
     if problems:
         raise AssertionError("\n".join(problems))
 
@@ -103,7 +103,9 @@ class _Recorder:
         self._calls.append(("run_complete", report))
 
 
-def _watch(make: Callable[[Mapping[str, str], TextIO], Reporter], story: str, calls: Sequence[Call]) -> Iterator[str]:
+def _check_leaks(
+    make: Callable[[Mapping[str, str], TextIO], Reporter], story: str, calls: Sequence[Call]
+) -> Iterator[str]:
     screen = io.StringIO()
     yield from _play(make({"DEPLOY_TOKEN": _SECRET}, screen), story, calls)
     shown = screen.getvalue()
@@ -114,7 +116,7 @@ def _watch(make: Callable[[Mapping[str, str], TextIO], Reporter], story: str, ca
         yield f"{story}: {len(shown.encode())} bytes are shown, and at most {MAX_OUTPUT_BYTES} of a chunk may be"
 
 
-def _leaks() -> Iterator[tuple[str, list[Call]]]:
+def _leak_stories() -> Iterator[tuple[str, list[Call]]]:
     end = ("run_complete", _report(_node("build", _DONE)))
     for at in range(1, len(_SECRET)):
         yield (
@@ -170,7 +172,7 @@ def _chunks(name: str, *chunks: str) -> list[Call]:
     ]
 
 
-_STORIES: dict[str, list[Call]] = {
+_CALL_SEQUENCES: dict[str, list[Call]] = {
     "one node": _chunks("build", "compiling\n", "linking, ", "done\n"),
     "a node without output": _chunks("build"),
     "empty words": _chunks("", "", ""),

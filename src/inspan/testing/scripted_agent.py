@@ -11,12 +11,12 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
-_CALL_S = 3600.0
-_COMMAND_S = 600.0
-_MOST_CALLS = 50
+_CALL_TIMEOUT_S = 3600.0
+_COMMAND_TIMEOUT_S = 600.0
+_MAX_CALLS = 50
 
 
-def _tool(name: str, *fields: str) -> dict[str, Any]:
+def _declare_tool(name: str, *fields: str) -> dict[str, Any]:
     properties = {field: {"type": "string"} for field in fields}
     return {
         "type": "function",
@@ -28,48 +28,48 @@ def _tool(name: str, *fields: str) -> dict[str, Any]:
 
 
 _TOOLS = [
-    _tool("bash", "command"),
-    _tool("write_file", "path", "content"),
-    _tool("edit_file", "path", "old", "new"),
+    _declare_tool("bash", "command"),
+    _declare_tool("write_file", "path", "content"),
+    _declare_tool("edit_file", "path", "old", "new"),
 ]
 
 
 def main() -> int:
-    tell(kind="thread_started", session_id=os.environ["JRUN_ID"], model="scripted")
-    tell(kind="turn_started")
+    emit(kind="thread_started", session_id=os.environ["JRUN_ID"], model="scripted")
+    emit(kind="turn_started")
     messages: list[dict[str, Any]] = [{"role": "user", "content": sys.stdin.read()}]
     used = {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0, "reasoning": 0}
-    for _ in range(_MOST_CALLS):
+    for _ in range(_MAX_CALLS):
         try:
-            answer = ask(messages)
+            answer = call_model(messages)
         except OSError as error:
-            tell(
+            emit(
                 kind="turn_failed",
                 failure="network",
                 message=str(error).rstrip(": "),
                 status=getattr(error, "code", None),
             )
             return 1
-        count(used, answer.get("usage", {}))
+        add_usage(used, answer.get("usage", {}))
         message = answer["choices"][0]["message"]
         messages.append(message)
         if message.get("content"):
-            tell(kind="text_said", text=message["content"])
+            emit(kind="text_said", text=message["content"])
         calls: list[dict[str, Any]] = message.get("tool_calls") or []
         if not calls:
-            tell(kind="turn_completed", usage=used)
+            emit(kind="turn_completed", usage=used)
             return 0
-        messages += [use(call) for call in calls]
-    tell(kind="turn_failed", failure="max_turns", message=f"more than {_MOST_CALLS} model calls")
+        messages += [run_tool(call) for call in calls]
+    emit(kind="turn_failed", failure="max_turns", message=f"more than {_MAX_CALLS} model calls")
     return 1
 
 
-def tell(**event: Any) -> None:
+def emit(**event: Any) -> None:
     sys.stdout.write(json.dumps(event) + "\n")
     sys.stdout.flush()
 
 
-def ask(messages: list[dict[str, Any]]) -> dict[str, Any]:
+def call_model(messages: list[dict[str, Any]]) -> dict[str, Any]:
     body = json.dumps({"model": os.environ.get("MODEL", "scripted"), "messages": messages, "tools": _TOOLS})
     request = urllib.request.Request(
         os.environ["BASE_URL"] + "/v1/chat/completions",
@@ -78,11 +78,11 @@ def ask(messages: list[dict[str, Any]]) -> dict[str, Any]:
     )
     # Never through a proxy: the endpoint is on loopback.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=_CALL_S) as response:
+    with opener.open(request, timeout=_CALL_TIMEOUT_S) as response:
         return json.load(response)
 
 
-def count(used: dict[str, int], usage: dict[str, Any]) -> None:
+def add_usage(used: dict[str, int], usage: dict[str, Any]) -> None:
     details: dict[str, Any] = usage.get("prompt_tokens_details") or {}
     cached = int(details.get("cached_tokens") or 0)
     used["input"] += int(usage.get("prompt_tokens") or 0) - cached
@@ -90,18 +90,18 @@ def count(used: dict[str, int], usage: dict[str, Any]) -> None:
     used["output"] += int(usage.get("completion_tokens") or 0)
 
 
-def use(call: dict[str, Any]) -> dict[str, Any]:
+def run_tool(call: dict[str, Any]) -> dict[str, Any]:
     """Runs one tool call, tells of it, and gives the message that answers it."""
     name, arguments = call["function"]["name"], json.loads(call["function"]["arguments"])
-    tell(kind="tool_started", id=call["id"], name=name, input=arguments)
+    emit(kind="tool_started", id=call["id"], name=name, input=arguments)
     try:
-        output, events = _USES[name](call["id"], **arguments)
-        tell(kind="tool_completed", id=call["id"], name=name, output=output)
+        output, events = _TOOL_FUNCTIONS[name](call["id"], **arguments)
+        emit(kind="tool_completed", id=call["id"], name=name, output=output)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         output, events = str(error), []
-        tell(kind="tool_failed", id=call["id"], name=name, output=output)
+        emit(kind="tool_failed", id=call["id"], name=name, output=output)
     for event in events:
-        tell(**event)
+        emit(**event)
     return {"role": "tool", "tool_call_id": call["id"], "content": output}
 
 
@@ -111,7 +111,7 @@ def bash(call: str, command: str) -> tuple[str, list[dict[str, Any]]]:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=_COMMAND_S,
+        timeout=_COMMAND_TIMEOUT_S,
         check=False,
     )
     event = {"kind": "command_executed", "id": call, "command": command, "exit_code": done.returncode}
@@ -133,7 +133,7 @@ def edit_file(call: str, path: str, old: str, new: str) -> tuple[str, list[dict[
     return write_file(call, path, text.replace(old, new))
 
 
-_USES: dict[str, Callable[..., tuple[str, list[dict[str, Any]]]]] = {
+_TOOL_FUNCTIONS: dict[str, Callable[..., tuple[str, list[dict[str, Any]]]]] = {
     "bash": bash,
     "write_file": write_file,
     "edit_file": edit_file,

@@ -1,4 +1,4 @@
-"""A small server of tools on stdin and stdout, run by agents under test as a program: standard library only.
+"""A small MCP server on stdin and stdout, run by agents under test as a program: standard library only.
 
 Its first argument is a file for what it gets to see, its second how it behaves: `works`, `exits`, `babbles`, `hangs`.
 Without them it works.
@@ -23,7 +23,7 @@ TOOLS = [
 ]
 
 
-def answer(message: Json) -> Json | None:
+def handle_message(message: Json) -> Json | None:
     """The answer to a request; none to a notification."""
     if "id" not in message:
         return None
@@ -34,7 +34,7 @@ def answer(message: Json) -> Json | None:
     return {"jsonrpc": "2.0", "id": message["id"], "result": work(message.get("params") or {})}
 
 
-def _opened(params: Json) -> Json:
+def _on_initialize(params: Json) -> Json:
     return {
         "protocolVersion": params.get("protocolVersion", "2025-03-26"),
         "capabilities": {"tools": {}},
@@ -42,25 +42,25 @@ def _opened(params: Json) -> Json:
     }
 
 
-def _called(params: Json) -> Json:
+def _on_tool_call(params: Json) -> Json:
     failed = params["name"] == "fail"
     text = f"{'refused' if failed else 'echo'}: {params['arguments']['text']}"
     return {"content": [{"type": "text", "text": text}], "isError": failed}
 
 
-def _listed(_: Json) -> Json:
+def _on_list_tools(_: Json) -> Json:
     return {"tools": TOOLS}
 
 
-def _nothing(_: Json) -> Json:
+def _on_ping(_: Json) -> Json:
     return {}
 
 
 _METHODS: dict[str, Callable[[Json], Json]] = {
-    "initialize": _opened,
-    "tools/list": _listed,
-    "tools/call": _called,
-    "ping": _nothing,
+    "initialize": _on_initialize,
+    "tools/list": _on_list_tools,
+    "tools/call": _on_tool_call,
+    "ping": _on_ping,
 }
 
 
@@ -73,7 +73,7 @@ def main() -> None:
     if behaviour == "hangs":
         time.sleep(600)
     for line in sys.stdin:
-        reply = "<html>" if behaviour == "babbles" else answer(json.loads(line))
+        reply = "<html>" if behaviour == "babbles" else handle_message(json.loads(line))
         if reply is not None:
             print(reply if isinstance(reply, str) else json.dumps(reply), flush=True)
 

@@ -7,14 +7,14 @@ from typing import Any, cast
 import click
 import msgspec
 
-from inspan.cli.output import columns, print_json
+from inspan.agents.install import install
+from inspan.agents.program import locate_program
+from inspan.agents.select import select_channel
+from inspan.cli.output import format_columns, print_json
 from inspan.cli.run_names import AgentName
 from inspan.contracts.driver import Capabilities, Driver
-from inspan.engine.install import install
-from inspan.engine.narrowing import by_channel
-from inspan.engine.program import locate
-from inspan.engine.roster import Entry, named, roster
 from inspan.errors import AgentUnusable
+from inspan.planning.known_agents import AgentEntry, find_agent_driver, list_agents
 
 
 @click.group(invoke_without_command=True)
@@ -24,14 +24,12 @@ def command(context: click.Context, as_json: bool) -> None:
     """List the agents, or install one."""
     if context.invoked_subcommand:
         return
-    found = roster(_here())
+    found = list_agents(_current_folder())
     if as_json:
-        print_json(agents=[_described(each) for each in found])
+        print_json(agents=[_to_dict(each) for each in found])
         return
-    heads = ("AGENT", "VERSION", "MODES", "SESSIONS", "SCHEMA", "SERVERS", "CHANNELS", "TITLE")
-    click.echo(columns(heads, [_row(each) for each in found]))
     default = next(each.name for each in found if each.driver and each.driver.default)
-    click.echo(f"default: {default} · more: inspan agents show NAME · get one: inspan agents install NAME")
+    click.echo(listing([_row(each) for each in found], default=default))
 
 
 @command.command("show")
@@ -39,8 +37,8 @@ def command(context: click.Context, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def show_command(name: str, as_json: bool) -> None:
     """What an agent can do, what it reads, and what it cannot do, with the reasons."""
-    found = named(name, cwd=_here())
-    told = _described(Entry(name=name, driver=found))
+    found = find_agent_driver(name, cwd=_current_folder())
+    told = _to_dict(AgentEntry(name=name, driver=found))
     if as_json:
         print_json(**told)
         return
@@ -50,28 +48,40 @@ def show_command(name: str, as_json: bool) -> None:
 
 
 @command.command("install")
-@click.argument("name")
-@click.option("--channel", default="", metavar="NAME", help="The way into it that is meant. [default: its usual one]")
+@click.argument("name", type=AgentName())
+@click.option("--channel", default="", metavar="NAME", help="Which channel. [default: the first]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def install_command(name: str, channel: str, as_json: bool) -> None:
     """Install an agent's program, pinned, into inspan's own folder."""
-    found = install(by_channel(named(name, cwd=_here()), channel))
+    found = install(select_channel(find_agent_driver(name, cwd=_current_folder()), channel))
     if as_json:
         print_json(agent=name, version=found.version, program=found.path)
     else:
         click.echo(f"{name} {found.version} at {found.path}")
 
 
-def _row(each: Entry) -> tuple[str, ...]:
-    driver = each.driver
-    if driver is None:
+def listing(rows: list[tuple[str, ...]], *, default: str) -> str:
+    """The table as it is printed; the first page of the documents shows it."""
+    heads = ("AGENT", "VERSION", "MODES", "SESSIONS", "SCHEMA", "SERVERS", "CHANNELS", "TITLE")
+    more = f"default: {default} · more: inspan agents show NAME · get one: inspan agents install NAME"
+    return f"{format_columns(heads, rows)}\n{more}"
+
+
+def _row(each: AgentEntry) -> tuple[str, ...]:
+    if each.driver is None:
         return each.name, "-", "-", "-", "-", "-", "-", each.problem.message if each.problem else ""
+    version = "API" if each.driver.program.hosted else str(_to_dict(each)["version"])
+    return cells(each.driver, name=each.name, version=version)
+
+
+def cells(driver: Driver, *, name: str, version: str) -> tuple[str, ...]:
+    """The row of an agent."""
     can = driver.capabilities
     modes = [mode for mode in ("exec", "review", "complete") if getattr(can, mode) != "no"]
     sessions = [name for name in ("resume", "fork") if getattr(can, name) != "no"]
     return (
-        f"{each.name}:COMMAND" if driver.family else each.name,
-        "API" if driver.hosted else str(_described(each)["version"]),
+        f"{name}:COMMAND" if driver.family else name,
+        version,
         " ".join(modes),
         " ".join(sessions) or "-",
         can.output_schema,
@@ -83,11 +93,11 @@ def _row(each: Entry) -> tuple[str, ...]:
 
 def _details(driver: Driver) -> Iterator[tuple[str, str]]:
     """What its driver says of it, in words; what is empty is left out."""
-    keys = dict.fromkeys([name for way in driver.ways for name in way.credentials] or driver.credentials)
+    keys = dict.fromkeys([name for way in driver.providers for name in way.credentials] or driver.provider.credentials)
     plain = {
         "keys": ", ".join(keys),
-        "login": driver.login_hint,
-        "providers": ", ".join(way.name for way in driver.ways),
+        "login": driver.access.login_hint,
+        "providers": ", ".join(way.name for way in driver.providers),
         "instructions": driver.instructions,
         "skills": ", ".join(driver.skills),
         "aliases": ", ".join(f"{name} = {model}" for name, model in driver.models.items()),
@@ -96,21 +106,23 @@ def _details(driver: Driver) -> Iterator[tuple[str, str]]:
     notes = driver.capabilities.notes
     for name, value in msgspec.structs.asdict(driver.capabilities).items():
         if name != "notes" and value not in ("", (), None):
-            yield name.replace("_", " "), f"{_shown(value)}{'. ' + notes[name] if name in notes else ''}"
-    yield from ((f"cannot {name.replace('_', ' ')}", reason) for name, reason in driver.cannot.items())
+            yield name.replace("_", " "), f"{_format_value(value)}{'. ' + notes[name] if name in notes else ''}"
+    yield from (
+        (f"cannot {name.replace('_', ' ')}", reason) for name, reason in driver.trials.unsupported_scenarios.items()
+    )
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, tuple):
         return " ".join(map(str, cast(tuple[object, ...], value)))
     return {"True": "yes", "False": "no"}.get(str(value), str(value))
 
 
-def _described(each: Entry) -> dict[str, Any]:
+def _to_dict(each: AgentEntry) -> dict[str, Any]:
     driver, version, path = each.driver, "-", each.problem.message if each.problem else ""
     if driver:
         try:
-            program = locate(driver)
+            program = locate_program(driver)
             version, path = program.version or "-", program.path
         except AgentUnusable as error:
             path = error.next_step
@@ -124,7 +136,7 @@ def _described(each: Entry) -> dict[str, Any]:
     }
 
 
-def _here() -> str:
+def _current_folder() -> str:
     try:
         return os.getcwd()
     except OSError:  # The folder is gone; there can be no project in it.

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from inspan.cli.output import columns, duration, print_json
-from inspan.protocol.amounts import Amounts, dollars
-from inspan.protocol.budget import spelled_budget
+from inspan.cli.output import format_columns, format_duration, print_json
+from inspan.protocol.amounts import Amounts, format_dollars
+from inspan.protocol.budget import format_budget
 from inspan.protocol.spending import NANO_PER_USD
-from inspan.stores.ledger_tree import Standing, tree
+from inspan.stores.ledger_tree import BudgetStatus, read_tree
 from inspan.stores.paths import state_home
 
 _HEADS = ("NODE", "LIMIT", "COST", "TOKENS", "CALLS", "TIME", "RESTARTS", "SET-ASIDE", "SINCE")
@@ -23,69 +23,70 @@ def command(as_json: bool) -> None:
     """Show what budgets allow, and what is spent and set aside of them: projects, their tasks, and runs that live.
 
     LIMIT is that of the newest run. What was spent counts since the beginning of the budget's day or month in UTC, or
-    for ever; removing a run gives nothing back. SET-ASIDE is kept for model calls that are under way.
+    for ever; removing a run gives nothing back. SET-ASIDE is kept for model calls that are under way; of a run that
+    died, it is spent.
     """
-    standings = tree(state_home())
+    statuses = read_tree(state_home())
     if as_json:
-        print_json(nodes=[_described(each) for each in standings])
+        print_json(nodes=[_to_dict(each) for each in statuses])
         return
-    sys.stdout.write(columns(_HEADS, [_cells(each) for each in standings]) + "\n" + "".join(_notes(standings)))
+    sys.stdout.write(format_columns(_HEADS, [_cells(each) for each in statuses]) + "\n" + "".join(_notes(statuses)))
 
 
-def _described(standing: Standing) -> dict[str, Any]:
+def _to_dict(status: BudgetStatus) -> dict[str, Any]:
     return {
-        "node": standing.node,
-        "project": standing.project,
-        "task": standing.task or None,
-        "run_id": standing.run_id or None,
-        "scripted": standing.scripted,
-        "limits": {**_limits(standing), "per": standing.budget.per or None},
+        "node": status.node,
+        "project": status.project,
+        "task": status.task or None,
+        "run_id": status.run_id or None,
+        "scripted": status.scripted,
+        "limits": {**_limits(status), "per": status.budget.per or None},
         "spent": {
-            **_amounts(standing.spent),
-            "seconds": round(standing.spent.seconds, 3),
-            "restarts": standing.spent.restarts,
+            **_amounts(status.spent),
+            "seconds": round(status.spent.seconds, 3),
+            "restarts": status.spent.restarts,
         },
-        "reserved": _amounts(standing.reserved),
-        "since": standing.since or None,
-        "unpriced_calls": standing.unpriced,
-        "estimated_calls": standing.estimated,
+        "reserved": _amounts(status.reserved),
+        "since": status.since or None,
+        "unpriced_calls": status.unpriced,
+        "estimated_calls": status.estimated,
     }
 
 
-def _limits(standing: Standing) -> dict[str, float | None]:
-    return {name: getattr(standing.budget, name) for name in ("usd", "tokens", "calls", "seconds", "restarts")}
+def _limits(status: BudgetStatus) -> dict[str, float | None]:
+    return {name: getattr(status.budget, name) for name in ("usd", "tokens", "calls", "seconds", "restarts")}
 
 
 def _amounts(amounts: Amounts) -> dict[str, float]:
     return {"usd": amounts.nano / NANO_PER_USD, "tokens": amounts.tokens, "calls": amounts.calls}
 
 
-def _cells(standing: Standing) -> tuple[str, ...]:
-    spent, name = standing.spent, standing.run_id or standing.task or standing.project
-    scripted = " (scripted)" if standing.scripted and standing.node == "project" else ""
+def _cells(status: BudgetStatus) -> tuple[str, ...]:
+    spent, name = status.spent, status.run_id or status.task or status.project
+    scripted = " (scripted)" if status.scripted and status.node == "project" else ""
     return (
-        f"{_INDENT[standing.node]}{standing.node} {name}{scripted}",
-        spelled_budget(standing.budget) or "-",
-        dollars(spent.nano) + ("?" if standing.unpriced else ""),
+        f"{_INDENT[status.node]}{status.node} {name}{scripted}",
+        format_budget(status.budget) or "-",
+        format_dollars(spent.nano) + ("?" if status.unpriced else ""),
         str(spent.tokens),
         str(spent.calls),
-        duration(spent.seconds),
+        format_duration(spent.seconds),
         str(spent.restarts),
-        f"{dollars(standing.reserved.nano)}, {standing.reserved.tokens} tokens" if standing.reserved.calls else "-",
-        datetime.fromtimestamp(standing.since, UTC).strftime("%Y-%m-%d") if standing.since else "-",
+        f"{format_dollars(status.reserved.nano)}, {status.reserved.tokens} tokens" if status.reserved.calls else "-",
+        datetime.fromtimestamp(status.since, UTC).strftime("%Y-%m-%d") if status.since else "-",
     )
 
 
-def _notes(standings: list[Standing]) -> list[str]:
-    projects = [each for each in standings if each.node == "project"]
+def _notes(statuses: list[BudgetStatus]) -> list[str]:
+    projects = [each for each in statuses if each.node == "project"]
     unpriced, estimated = sum(each.unpriced for each in projects), sum(each.estimated for each in projects)
     notes: list[str] = []
     if unpriced:
-        notes.append(f"{_calls(unpriced)} of models without a known price: what they cost is not in COST.\n")
+        notes.append(f"{_format_calls(unpriced)} of models without a known price: what they cost is not in COST.\n")
     if estimated:
-        notes.append(f"{_calls(estimated)} without a usage from the provider: counted here by an estimate.\n")
+        notes.append(f"{_format_calls(estimated)} without a usage from the provider: counted here by an estimate.\n")
     return notes
 
 
-def _calls(count: int) -> str:
+def _format_calls(count: int) -> str:
     return f"{count} model call{'' if count == 1 else 's'}"

@@ -6,23 +6,27 @@ from typing import Any, cast
 import click
 import msgspec
 
-from inspan.cli.output import columns, print_json
-from inspan.config import places
-from inspan.config.keys import path_of
+from inspan.agents.registry import all_agent_names
+from inspan.cli.output import format_columns, print_json
+from inspan.config import locations
+from inspan.config.keys import parse_key
 from inspan.config.layers import Config
-from inspan.config.listing import Row, masked, rows
-from inspan.engine.configured import config_of
-from inspan.engine.registry import all_names
+from inspan.config.listing import Row, list_rows, mask_value
 from inspan.errors import BadConfig
+from inspan.planning.settings import load_config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from inspan.config.editing import Desk, FileName
+    from inspan.config.editor import ConfigEditor, FileName
 
 _WIDTH = 60
-_json = click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-_project = click.option("--project", "file", flag_value="project", help="In inspan.toml, which goes with the project.")
-_local = click.option("--local", "file", flag_value="local", help="In inspan.local.toml, for this checkout alone.")
+_json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+_project_option = click.option(
+    "--project", "file", flag_value="project", help="In inspan.toml, which goes with the project."
+)
+_local_option = click.option(
+    "--local", "file", flag_value="local", help="In inspan.local.toml, for this checkout alone."
+)
 
 
 @click.group()
@@ -36,25 +40,25 @@ def command() -> None:
 
 @command.command("get")
 @click.argument("key")
-@_json
+@_json_option
 def get_command(key: str, as_json: bool) -> None:
     """Print the value that counts here. Secrets are shown as ***."""
-    found = rows(_config(), key)
+    found = list_rows(_load_config(), key)
     if as_json:
-        print_json(key=key, value=_nested(found, key))
+        print_json(key=key, value=_to_tree(found, key))
     elif _is_value(found, key):
-        click.echo(_plain(found[0].value))
+        click.echo(_format_plain(found[0].value))
     else:
         for row in found:
-            click.echo(f"{row.key} = {_literal(row.value)}")
+            click.echo(f"{row.key} = {_to_json(row.value)}")
 
 
 @command.command("set")
 @click.argument("key")
 @click.argument("value")
-@_project
-@_local
-@_json
+@_project_option
+@_local_option
+@_json_option
 def set_command(key: str, value: str, file: "FileName | None", as_json: bool) -> None:
     """Set a key in your own file, or in a project's.
 
@@ -62,85 +66,85 @@ def set_command(key: str, value: str, file: "FileName | None", as_json: bool) ->
     projects.trusted adds the folder to those that are trusted already.
     """
     # An import that only a change needs, and that takes long.
-    from inspan.config.editing import assign
+    from inspan.config.editor import assign
 
-    desk = _desk(file)
-    stands = assign(desk, key, value)
-    path = desk.layer.path
-    shown = masked(stands, key, scope=desk.scope)
+    editor = _open_editor(file)
+    stands = assign(editor, key, value)
+    path = editor.layer.path
+    shown = mask_value(stands, key, scope=editor.scope)
     if as_json:
         print_json(key=key, value=shown, file=path)
     else:
-        click.echo(f"{key} = {_literal(shown)} in {path}")
+        click.echo(f"{key} = {_to_json(shown)} in {path}")
 
 
 @command.command("unset")
 @click.argument("key")
-@_project
-@_local
-@_json
+@_project_option
+@_local_option
+@_json_option
 def unset_command(key: str, file: "FileName | None", as_json: bool) -> None:
     """Take a key, or a whole table, out of a file: your own, or a project's."""
     # An import that only a change needs, and that takes long.
-    from inspan.config.editing import remove
+    from inspan.config.editor import remove
 
-    desk = _desk(file)
-    remove(desk, key)
+    editor = _open_editor(file)
+    remove(editor, key)
     if as_json:
-        print_json(key=key, file=desk.layer.path)
+        print_json(key=key, file=editor.layer.path)
     else:
-        click.echo(f"{key} is no longer in {desk.layer.path}")
+        click.echo(f"{key} is no longer in {editor.layer.path}")
 
 
 @command.command("path")
-@_json
+@_json_option
 def path_command(as_json: bool) -> None:
     """List the files that are looked at here, the stronger ones last."""
-    found = [(layer, places.exists(layer.path)) for layer in places.files(_cwd(), os.environ)]
+    found = [(layer, locations.exists(layer.path)) for layer in locations.list_files(_current_folder(), os.environ)]
     if as_json:
         print_json(files=[{"layer": layer.name, "file": layer.path, "exists": there} for layer, there in found])
         return
     table = [(layer.name, "yes" if there else "no", layer.path) for layer, there in found]
-    click.echo(columns(("LAYER", "EXISTS", "FILE"), table))
+    click.echo(format_columns(("LAYER", "EXISTS", "FILE"), table))
 
 
 @command.command("explain")
 @click.argument("key", default="")
-@_json
+@_json_option
 def explain_command(key: str, as_json: bool) -> None:
     """Show each key with its value and the layer that it comes from."""
-    found = rows(_config(), key)
+    found = list_rows(_load_config(), key)
     if as_json:
         listed = [
             {"key": row.key, "value": row.value, "layer": row.layer.name, "from": row.layer.path} for row in found
         ]
         print_json(keys=listed)
         return
-    table = [(row.key, _cut(_literal(row.value)), row.layer.name, row.layer.path) for row in found]
-    click.echo(columns(("KEY", "VALUE", "LAYER", "FROM"), table))
+    table = [(row.key, _truncate(_to_json(row.value)), row.layer.name, row.layer.path) for row in found]
+    click.echo(format_columns(("KEY", "VALUE", "LAYER", "FROM"), table))
 
 
 @command.command("schema")
-@click.option("--json", "as_json", is_flag=True, help="What it does anyway.")
+@click.option("--json", "as_json", is_flag=True, help="Has no effect: the output is always JSON.")
 def schema_command(as_json: bool) -> None:
     """Print the JSON Schema of a configuration file, for editors."""
     # An import that only this command needs.
     from inspan.config.schema import json_schema
 
-    click.echo(msgspec.json.format(msgspec.json.encode(json_schema(known_agents=all_names())), indent=2))
+    click.echo(msgspec.json.format(msgspec.json.encode(json_schema(known_agents=all_agent_names())), indent=2))
 
 
-def _config() -> Config:
-    return config_of(_cwd(), os.environ)
+def _load_config() -> Config:
+    return load_config(_current_folder(), os.environ)
 
 
-def _desk(file: "FileName | None") -> "Desk":
-    from inspan.config.editing import desk
+def _open_editor(file: "FileName | None") -> "ConfigEditor":
+    from inspan.config.editor import open_editor  # Start-up time: only changes need it.
 
-    return desk(file or "user", cwd=_cwd(), env=os.environ, known_agents=all_names())
+    return open_editor(file or "user", cwd=_current_folder(), env=os.environ, known_agents=all_agent_names())
 
 
-def _cwd() -> str:
+def _current_folder() -> str:
     try:
         return os.getcwd()
     except OSError as error:
@@ -148,16 +152,16 @@ def _cwd() -> str:
 
 
 def _is_value(found: list[Row], key: str) -> bool:
-    return [row.path for row in found] == [path_of(key)]
+    return [row.path for row in found] == [parse_key(key)]
 
 
-def _nested(found: list[Row], key: str) -> object:
+def _to_tree(found: list[Row], key: str) -> object:
     """The value of a key, or the tables below it."""
     if _is_value(found, key):
         return found[0].value
     tree: dict[str, Any] = {}
     for row in found:
-        *above, last = row.path[len(path_of(key)) :]
+        *above, last = row.path[len(parse_key(key)) :]
         table = tree
         for name in above:
             table = table.setdefault(name, {})
@@ -165,16 +169,16 @@ def _nested(found: list[Row], key: str) -> object:
     return tree
 
 
-def _plain(value: object) -> str:
+def _format_plain(value: object) -> str:
     """For a script: text without quotes, a list line by line."""
     if isinstance(value, list):
         return "\n".join(cast(list[str], value))
-    return value if isinstance(value, str) else _literal(value)
+    return value if isinstance(value, str) else _to_json(value)
 
 
-def _literal(value: object) -> str:
+def _to_json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"

@@ -8,16 +8,16 @@ import click
 import msgspec
 
 from inspan.cli.moments import Moment
-from inspan.cli.output import columns, print_json
-from inspan.engine.money.pricing import Pricing, Table
-from inspan.engine.spending import list_spendings
-from inspan.folds.costs import BY, By, Part, Sums, groups, summed
+from inspan.cli.output import format_columns, print_json
+from inspan.folds.costs import BY, By, GroupTotals, Subtotal, group_spendings, sum_spendings
 from inspan.protocol.usage import Usage
+from inspan.runs.costs import list_spendings
+from inspan.spending.pricing import PriceTable, Pricing
 from inspan.stores.paths import cache_home, state_home
 
 _HEADS = ("RUNS", "CALLS", "INPUT", "OUTPUT", "CACHE-READ", "CACHE-WRITE", "REASONING", "COST")
-_TOKENS = Usage.__struct_fields__
-_APART = {"retry": "Retries", "side": "Side requests"}
+_TOKEN_KINDS = Usage.__struct_fields__
+_ROLE_TITLES = {"retry": "Retries", "side": "Side requests"}
 
 
 @click.command()
@@ -31,80 +31,95 @@ def command(by: By, since: float, as_json: bool) -> None:
     report them. What nobody could tell is left out of the sums and counted; OUTPUT includes REASONING.
     """
     spendings = list_spendings(state_home(), since=since)
-    found, total = groups(spendings, by=by), summed(spendings)
-    table = Pricing(cache_home()).table() if total.whole.calls else None
+    found, total = group_spendings(spendings, by=by), sum_spendings(spendings)
+    table = Pricing(cache_home()).describe_table() if total.overall.calls else None
     if as_json:
-        described = [_described(each) for each in found]
+        described = [_to_dict(each) for each in found]
         prices = msgspec.to_builtins(table)
-        print_json(by=by, since=since or None, groups=described, total=_described(total), prices=prices)
+        print_json(by=by, since=since or None, groups=described, total=_to_dict(total), prices=prices)
         return
     rows = [_cells(each) for each in (*found, *([total] if len(found) > 1 else []))]
-    lines = (columns((by.upper(), *_HEADS), rows), *_notes(total, table))
+    lines = (format_columns((by.upper(), *_HEADS), rows), *_notes(total, table))
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _described(sums: Sums) -> dict[str, Any]:
+def _to_dict(sums: GroupTotals) -> dict[str, Any]:
     return {
         "name": sums.name,
-        **_part(sums.whole),
+        **_part_to_dict(sums.overall),
         "scripted_runs": sums.scripted.runs,
         "scripted_usd": sums.scripted.cost_usd or 0.0,
-        "sources": {source: _part(part) for source, part in sums.sources.items()},
-        "roles": {role: _part(part) for role, part in sums.roles.items()},
+        "sources": {source: _part_to_dict(part) for source, part in sums.sources.items()},
+        "roles": {role: _part_to_dict(part) for role, part in sums.roles.items()},
     }
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part_to_dict(part: Subtotal) -> dict[str, Any]:
     return {
         "runs": part.runs,
         "calls": part.calls,
-        **{name: getattr(part.usage, name) if part.usage else None for name in _TOKENS},
+        **{name: getattr(part.usage, name) if part.usage else None for name in _TOKEN_KINDS},
         "tokens_not_reported": part.runs_without_usage,
         "calls_without_tokens": part.calls_without_usage,
         "cost_usd": part.cost_usd,
         "cost_not_reported": part.runs_without_cost,
         "calls_without_cost": part.calls_without_cost,
+        "estimated_calls": part.estimated_calls,
+        "estimated_usd": part.estimated_usd,
+        "estimated_tokens": part.estimated_tokens,
     }
 
 
-def _cells(sums: Sums) -> tuple[str, ...]:
-    part = sums.whole
-    tokens = (str(getattr(part.usage, name)) if part.usage else "-" for name in _TOKENS)
-    return (sums.name, str(part.runs), str(part.calls), *tokens, _cost(part, unpaid=sums.scripted.calls_without_cost))
+def _cells(sums: GroupTotals) -> tuple[str, ...]:
+    part = sums.overall
+    tokens = (str(getattr(part.usage, name)) if part.usage else "-" for name in _TOKEN_KINDS)
+    return (
+        sums.name,
+        str(part.runs),
+        str(part.calls),
+        *tokens,
+        _format_cost(part, unpaid=sums.scripted.calls_without_cost),
+    )
 
 
-def _cost(part: Part, *, unpaid: int = 0) -> str:
+def _format_cost(part: Subtotal, *, unpaid: int = 0) -> str:
     """What is known of it. Calls that nobody is paid for, and that were not priced either, are missing to nobody."""
     missing = part.calls_without_cost - unpaid
     if part.cost_usd is None and not missing:
         return "nothing paid" if unpaid else "not reported"
     said = [] if part.cost_usd is None else [f"${part.cost_usd:.4f}"]
-    said += [f"unknown for {_count(missing, 'call')}"] if missing else []
-    said += [f"not reported by {_count(part.runs_without_cost, 'run')}"] if part.runs_without_cost else []
+    said += [f"unknown for {_format_count(missing, 'call')}"] if missing else []
+    said += [f"not reported by {_format_count(part.runs_without_cost, 'run')}"] if part.runs_without_cost else []
     return ", ".join(said)
 
 
-def _notes(total: Sums, table: Table | None) -> Iterator[str]:
+def _notes(total: GroupTotals, table: PriceTable | None) -> Iterator[str]:
     counted, told = total.sources["gateway"], total.sources["agent"]
     if counted.calls:
-        rest = f"; as its agent reported it: {_count(told.runs, 'run')}" if told.runs else ""
-        yield f"Counted by the gateway: {_count(counted.calls, 'call')} of {_count(counted.runs, 'run')}{rest}."
-    for role, name in _APART.items():
+        rest = f"; as its agent reported it: {_format_count(told.runs, 'run')}" if told.runs else ""
+        calls, runs = _format_count(counted.calls, "call"), _format_count(counted.runs, "run")
+        yield f"Counted by the gateway: {calls} of {runs}{rest}."
+    for role, name in _ROLE_TITLES.items():
         part = total.roles[role]
         if part.calls:
             tokens = part.usage.total if part.usage else 0
-            yield f"{name}: {_count(part.calls, 'call')}, {tokens} tokens, {_cost(part)}."
+            yield f"{name}: {_format_count(part.calls, 'call')}, {tokens} tokens, {_format_cost(part)}."
     if told.runs_without_usage:
-        yield f"Tokens were not reported by {_count(told.runs_without_usage, 'run')}."
+        yield f"Tokens were not reported by {_format_count(told.runs_without_usage, 'run')}."
     if counted.calls_without_usage:
-        yield f"Tokens were not stated in the answers to {_count(counted.calls_without_usage, 'call')}."
+        yield f"Tokens were not stated in the answers to {_format_count(counted.calls_without_usage, 'call')}."
+    if counted.estimated_calls:
+        yield (
+            f"Budgets count ${counted.estimated_usd:.4f} and {counted.estimated_tokens} tokens more, by an estimate, "
+            f"for {_format_count(counted.estimated_calls, 'call')} of which the usage was not stated to the end."
+        )
     scripted = total.scripted
     if scripted.runs:
         unpaid = f"${scripted.cost_usd:.4f} was never paid" if scripted.cost_usd else "nothing was paid"
-        yield f"A scripted model answered {_count(scripted.runs, 'run')}: {unpaid}."
+        yield f"A scripted model answered {_format_count(scripted.runs, 'run')}: {unpaid}."
     if table:
         yield f"Prices: {table}."
 
 
-def _count(number: int, thing: str) -> str:
+def _format_count(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"

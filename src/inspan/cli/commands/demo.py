@@ -9,17 +9,17 @@ from pathlib import Path
 
 import click
 
+from inspan.agents.install import install
+from inspan.agents.program import locate_program
+from inspan.agents.registry import find_built_in_driver, find_demo_driver, find_driver
 from inspan.cli.console import Console
-from inspan.cli.exit_codes import FAILED, of_run
-from inspan.cli.following import stop_on_signals, watch
-from inspan.cli.output import styled, wants_colour
+from inspan.cli.follow import follow_run, stop_on_signals
+from inspan.cli.output import apply_style, wants_colour
+from inspan.cli.run_names import AgentName
+from inspan.cli.start_run import start_run
 from inspan.contracts.driver import Driver
-from inspan.engine.install import install
-from inspan.engine.plan import prepare
-from inspan.engine.program import locate
-from inspan.engine.registry import built_in, demonstrator, driver
-from inspan.engine.start import start
 from inspan.errors import AgentMissing, AgentUnusable
+from inspan.protocol.reasons import FAILED, REASONS
 from inspan.protocol.task import Task
 
 _SCENARIO = Path(__file__).parent.parent / "demo.toml"
@@ -30,21 +30,21 @@ _FILES = {
         "    def test_total_adds_prices(self) -> None:\n        self.assertEqual(total(2, 3), 5)\n"
     ),
 }
-_TESTS_S = 60.0
+_TESTS_TIMEOUT_S = 60.0
 
 
 @click.command()
-@click.option("-a", "--agent", default="", help="Which agent does the work. [default: one that needs no Node]")
+@click.option("-a", "--agent", type=AgentName(), help="Which agent does the work. [default: one that needs no Node]")
 @click.option("--keep", is_flag=True, help="Keep the little repository afterwards.")
-def command(agent: str, keep: bool) -> int:
+def command(agent: str | None, keep: bool) -> int:
     """Watch a real agent fix a failing test, on a scripted model: no key, no account, nothing to pay.
 
     The agent, its tools and its edits are real; only the model's answers come from a file.
     """
-    chosen = _usable(driver(agent) if agent else demonstrator())
+    chosen = _ensure_agent(find_driver(agent) if agent else find_demo_driver())
     folder = Path(tempfile.mkdtemp(prefix="inspan-demo-"))
     try:
-        return _show(chosen, folder)
+        return _run_demo(chosen, folder)
     finally:
         if keep:
             click.echo(f"kept: {folder}")
@@ -52,29 +52,29 @@ def command(agent: str, keep: bool) -> int:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _usable(wanted: Driver) -> Driver:
+def _ensure_agent(wanted: Driver) -> Driver:
     """The wanted agent, installed if need be; else the built-in one, and the screen says so."""
     try:
         try:
-            locate(wanted)
+            locate_program(wanted)
         except AgentMissing:
             if os.environ.get(wanted.program_variable):
                 raise
-            _head(f"installing {wanted.title} {wanted.install.version} from its wheel (once)")
+            _print_heading(f"installing {wanted.title} {wanted.program.install.version} from its wheel (once)")
             install(wanted)
         return wanted
     except AgentUnusable as error:
         click.echo(f"{error}\n", err=True)
-        _head(f"{wanted.title} cannot be had here: this is the BUILT-IN SCRIPTED AGENT, not {wanted.title}")
-        return built_in()
+        _print_heading(f"{wanted.title} is not available here: this is the BUILT-IN SCRIPTED AGENT, not {wanted.title}")
+        return find_built_in_driver()
 
 
-def _show(agent: Driver, folder: Path) -> int:
+def _run_demo(agent: Driver, folder: Path) -> int:
     _make_repository(folder)
-    _head("a small repository with a failing test")
+    _print_heading("a small repository with a failing test")
     red = _run_tests(folder)
     program = "not a vendor's" if agent.built_in else "real program"
-    _head(f"{agent.title} at work ({program}, SCRIPTED model: {_SCENARIO.name})")
+    _print_heading(f"{agent.title} at work ({program}, SCRIPTED model: {_SCENARIO.name})")
     task = Task(
         prompt="The tests fail. Find out why and fix it.",
         cwd=str(folder.resolve()),
@@ -85,31 +85,37 @@ def _show(agent: Driver, folder: Path) -> int:
         # A test, an edit of the same length and a test within one second: a cached .pyc would hide the edit.
         env={"PYTHONDONTWRITEBYTECODE": "1"},
     )
-    prepared = prepare(task)
-    start(prepared)
+    prepared = start_run(task)
     stop_on_signals(prepared.folder)
     console = Console(sys.stdout)
-    ended = watch(prepared.plan.state, prepared.folder, show=lambda record: console.show(record.event))
-    _head("what it changed")
+    ended = follow_run(prepared.plan.state, prepared.folder, show=lambda record: console.show(record.event))
+    _print_heading("what it changed")
     _git(folder, "--no-pager", "diff", "--stat", "-p", show=True)
-    _head("the tests again")
+    _print_heading("the tests again")
     green = _run_tests(folder)
-    _head("red → green" if red and not green else "the demo did NOT end as it should")
-    _say_where(prepared.plan.run_id, prepared.folder.path)
-    return of_run(ended) or (0 if red and not green else FAILED)
+    _print_heading("red → green" if red and not green else "the demo did NOT end as it should")
+    _print_next_steps(prepared.plan.run_id, prepared.folder.path)
+    return REASONS[ended.reason].exit_code or (0 if red and not green else FAILED)
 
 
-def _say_where(run_id: str, path: str) -> None:
+def _print_next_steps(run_id: str, path: str) -> None:
     click.echo("cost: nothing was paid; tokens are the scenario's numbers")
     click.echo(f"run folder: {path}")
-    name = "inspan" if shutil.which("inspan") else _own_name()
+    name = "inspan" if shutil.which("inspan") else _command_name()
     click.echo(f"next: {name} show {run_id}   ·   {name} events {run_id}   ·   {name} doctor")
 
 
-def _own_name() -> str:
+def _command_name() -> str:
     """How this command can be called again by somebody who does not have it on PATH."""
-    called = os.path.relpath(sys.argv[0])
-    return called if os.path.basename(called) == "inspan" else f"{os.path.relpath(sys.executable)} -m inspan"
+    called = _from_here(sys.argv[0])
+    return called if os.path.basename(called) == "inspan" else f"{_from_here(sys.executable)} -m inspan"
+
+
+def _from_here(path: str) -> str:
+    try:
+        return os.path.relpath(path)
+    except FileNotFoundError:  # The current folder is gone.
+        return path
 
 
 def _make_repository(folder: Path) -> None:
@@ -139,13 +145,13 @@ def _run_tests(folder: Path) -> int:
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
-        timeout=_TESTS_S,
+        timeout=_TESTS_TIMEOUT_S,
         check=False,
     )
     click.echo("\n".join(done.stderr.strip().splitlines()[-4:]))
     return done.returncode
 
 
-def _head(text: str) -> None:
+def _print_heading(text: str) -> None:
     colour = wants_colour(sys.stdout)
-    click.echo("\n" + styled(f"── {text}", "bold", colour=colour), color=colour)
+    click.echo("\n" + apply_style(f"── {text}", "bold", colour=colour), color=colour)

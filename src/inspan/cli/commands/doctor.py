@@ -5,11 +5,11 @@ from dataclasses import asdict
 
 import click
 
-from inspan.cli.exit_codes import AGENT, FAILED
-from inspan.cli.output import print_json, styled, wants_colour
+from inspan.agents.registry import find_driver
+from inspan.cli.output import apply_style, print_json, wants_colour
 from inspan.cli.run_names import AgentName
-from inspan.engine.doctor import Finding, blocked, examine, has_agent, put_right
-from inspan.engine.registry import driver
+from inspan.planning.doctor import Finding, examine, has_agent, is_blocked, repair
+from inspan.protocol.reasons import AGENT, FAILED
 
 _MARKS = {"ok": ("✔", "green"), "warning": ("!", "yellow"), "problem": ("✘", "red")}
 
@@ -25,28 +25,28 @@ def command(agents: tuple[str, ...], fix: bool, as_json: bool) -> int:
     """
     findings = examine(agents=agents)
     if fix:
-        findings = [_fixed(each, agents) for each in findings]
+        findings = [_fix(each, agents) for each in findings]
     if as_json:
         print_json(findings=[asdict(each) for each in findings])
-        return _code(findings, agents)
+        return _exit_code(findings, agents)
     colour = wants_colour(sys.stdout)
     for each in findings:
         mark, style = _MARKS[each.state]
-        click.echo(f"{styled(mark, style, colour=colour)} {each.subject}: {each.detail}", color=colour)
+        click.echo(f"{apply_style(mark, style, colour=colour)} {each.subject}: {each.detail}", color=colour)
         if each.next_step:
             click.echo(f"    → {each.next_step}")
-    return _code(findings, agents)
+    return _exit_code(findings, agents)
 
 
-def _fixed(finding: Finding, agents: tuple[str, ...]) -> Finding:
+def _fix(finding: Finding, agents: tuple[str, ...]) -> Finding:
     """The finding put right where it can be and was asked for; what others are missing is left alone."""
-    wanted = {f"agent {name}" for name in agents} or {f"agent {driver('').name}"}
+    wanted = {f"agent {name}" for name in agents} or {f"agent {find_driver('').name}"}
     if not finding.remedy or finding.subject not in wanted:
         return finding
-    return put_right(finding)
+    return repair(finding)
 
 
-def _code(findings: list[Finding], agents: tuple[str, ...]) -> int:
-    if blocked(findings):
+def _exit_code(findings: list[Finding], agents: tuple[str, ...]) -> int:
+    if is_blocked(findings):
         return FAILED
     return 0 if has_agent(findings, agents=agents) else AGENT

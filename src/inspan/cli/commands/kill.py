@@ -3,12 +3,15 @@
 import click
 
 from inspan.cli.run_names import RunName
-from inspan.cli.stopping import stop_runs
+from inspan.cli.stop_runs import stop_runs
 
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=RunName("living"))
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per run.")
 def command(runs: tuple[str, ...], as_json: bool) -> int:
-    """End runs at once, with everything they have started. RUNS are ids, prefixes or @last."""
+    """End runs at once, with everything they have started.
+
+    RUNS are ids, prefixes, @last (of this folder's project) or @last-anywhere.
+    """
     return stop_runs(runs, now=True, as_json=as_json)

@@ -1,57 +1,83 @@
 """Print a run's events as text."""
 
+import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from typing import TextIO
 
 import click
 
 from inspan.cli.console import Console
-from inspan.cli.exit_codes import of_run
-from inspan.cli.following import print_record, watch
-from inspan.cli.run_names import RunName
-from inspan.engine.runs import find, settle
+from inspan.cli.follow import follow_run, print_record
+from inspan.cli.run_names import RunName, pick_run
+from inspan.protocol.reasons import REASONS
 from inspan.protocol.wire import Record
-from inspan.stores.folder import RunFolder
-from inspan.stores.log import read_log
-from inspan.stores.paths import state_home, unusable
+from inspan.runs.find import refresh_summary
+from inspan.stores.event_log import iter_log
+from inspan.stores.paths import open_nonblocking, state_error, state_home
+from inspan.stores.run_folder import RunFolder
+
+# The agent's own outputs, and where they go; by functions, for whoever has put another stream in place.
+_RAW: Mapping[str, Callable[[], TextIO]] = {"stdout": lambda: sys.stdout, "stderr": lambda: sys.stderr}
 
 
 @click.command()
 @click.argument("run", default="@last", type=RunName())
-@click.option("-f", "--follow", is_flag=True, help="Go on until the run ends, and leave with its exit code.")
+@click.option("-f", "--follow", is_flag=True, help="Follow until the run ends; exit with its exit code.")
 @click.option("--raw", is_flag=True, help="The agent's own stdout and stderr, redacted.")
 @click.option("--json", "as_json", is_flag=True, help="As `inspan events` prints it.")
 def command(run: str, follow: bool, raw: bool, as_json: bool) -> int:
-    """Print a run's events as text. RUN is an id, the beginning of one, or @last."""
+    """Print a run's events as text.
+
+    RUN is an id, the beginning of one, @last (of this folder's project) or @last-anywhere.
+    """
     state = state_home()
-    folder = find(state, run)
+    folder = pick_run(state, run, as_json=as_json or raw)  # Raw, stderr is the agent's own.
     if raw:
-        return _print_raw(folder)
-    show = print_record if as_json else _shower()
+        return _follow_raw(state, folder) if follow else _print_raw(folder)
+    show = print_record if as_json else _make_printer()
     if follow:
-        return of_run(watch(state, folder, show=show))
-    settle(state, folder)
-    for record in read_log(folder.log):
+        return REASONS[follow_run(state, folder, show=show).reason].exit_code
+    refresh_summary(state, folder)
+    for record in iter_log(folder.log):
         show(record)
     return 0
 
 
-def _shower() -> Callable[[Record], None]:
+def _make_printer() -> Callable[[Record], None]:
     console = Console(sys.stdout, lines=None)
     return lambda record: console.show(record.event)
 
 
 def _print_raw(folder: RunFolder) -> int:
-    for name, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
-        for piece in _pieces(folder.file(name)):
-            stream.buffer.write(piece)
+    for name, stream in _RAW.items():
+        _copy_from(folder.file(name), stream(), offset=0)
     return 0
 
 
-def _pieces(path: str) -> Iterator[bytes]:
+def _follow_raw(state: str, folder: RunFolder) -> int:
+    """Copies both files as they grow, until the run has ended; then all of them is there."""
+    offsets = dict.fromkeys(_RAW, 0)
+
+    def copy(record: Record | None = None) -> None:
+        for name, stream in _RAW.items():
+            if os.path.exists(folder.file(name)):  # Those of a run that is still starting come later.
+                offsets[name] = _copy_from(folder.file(name), stream(), offset=offsets[name])
+
+    ended = follow_run(state, folder, show=copy, on_idle=copy)
+    copy()
+    return REASONS[ended.reason].exit_code
+
+
+def _copy_from(path: str, stream: TextIO, *, offset: int) -> int:
+    """Prints a file from there on; gives how far that was."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=open_nonblocking) as file:
+            file.seek(offset)
             while piece := file.read(1 << 20):
-                yield piece
+                stream.buffer.write(piece)
+                offset += len(piece)
     except OSError as error:
-        raise unusable(path, error) from error
+        raise state_error(path, error) from error
+    stream.flush()
+    return offset

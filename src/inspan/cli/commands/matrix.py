@@ -7,21 +7,30 @@ import time
 import click
 import msgspec
 
-from inspan.cli.exit_codes import FAILED
-from inspan.cli.output import print_json, styled, wants_colour
+from inspan.cli.output import apply_style, print_json, wants_colour
+from inspan.cli.run_names import AgentName
 from inspan.errors import BadInput
+from inspan.protocol.reasons import FAILED
+from inspan.system.atomic_file import replace_file
 from inspan.testing.matrix.cell import Cell
-from inspan.testing.matrix.page import as_data, as_page, merged
-from inspan.testing.matrix.running import JOBS, columns, run
-from inspan.testing.matrix.scenario import scenarios
+from inspan.testing.matrix.page import merge_cells, to_json, to_markdown
+from inspan.testing.matrix.runner import JOBS, build_columns, run_cells
+from inspan.testing.matrix.scenario import list_scenarios
 
-_MARKS = {"pass": ("✔", "green"), "fail": ("✘", "red"), "cannot": ("–", "yellow")}
+_MARKS = {"pass": ("✔", "green"), "fail": ("✘", "red"), "cannot": ("–", "yellow"), "asked": ("○", "yellow")}
 
 
 @click.command()
-@click.option("-a", "--agent", multiple=True, metavar="NAME[@VERSION]", help="Which agent; repeatable. [default: all]")
+@click.option(
+    "-a",
+    "--agent",
+    multiple=True,
+    type=AgentName(),
+    metavar="NAME[@VERSION]",
+    help="Which agent; repeatable. [default: all]",
+)
 @click.option("-s", "--scenario", multiple=True, metavar="NAME", help="Which scenario; repeatable. [default: all]")
-@click.option("--channel", default="", metavar="NAME", help="The way into the agent. [default: its usual one]")
+@click.option("--channel", default="", metavar="NAME", help="Which channel. [default: the first]")
 @click.option("--jobs", type=click.IntRange(1, 64), default=JOBS, show_default=True, help="Cells at a time.")
 @click.option("--write", type=click.Path(), default="", metavar="FOLDER", help="Put them into its matrix.json.")
 @click.option("--keep", type=click.Path(), default="", metavar="FOLDER", help="Keep what failed cells left behind.")
@@ -41,33 +50,33 @@ def command(
 
     Programs that are missing are installed first, into inspan's own folder.
     """
-    wanted = scenarios(scenario)
+    wanted = list_scenarios(scenario)
     if listing:
         for each in wanted:
             click.echo(f"{each.name}: {each.title}")
         return 0
     began = time.monotonic()
-    cells = run(columns(agent, channel=channel), wanted, jobs=jobs, keep=keep, tell=_silent if as_json else _tell)
+    cells = run_cells(
+        build_columns(agent, channel=channel), wanted, jobs=jobs, keep=keep, on_cell=_ignore if as_json else _print_cell
+    )
     if write:
-        _write(write, cells)
+        _write_matrix(write, cells)
     if as_json:
         print_json(cells=[msgspec.to_builtins(cell) for cell in cells])
     else:
-        _sum_up(cells, time.monotonic() - began)
+        _print_summary(cells, time.monotonic() - began)
     return FAILED if any(cell.result == "fail" for cell in cells) else 0
 
 
-def _write(folder: str, cells: list[Cell]) -> None:
+def _write_matrix(folder: str, cells: list[Cell]) -> None:
     """Puts these cells among those that were written before."""
     data, page = os.path.join(folder, "matrix.json"), os.path.join(folder, "matrix.md")
     try:
         os.makedirs(folder, exist_ok=True)
         before = _read(data)
-        whole = merged(before, cells, scenarios())
-        for path, content in ((data, as_data(whole)), (page, as_page(whole, scenarios()).encode())):
-            with open(f"{path}.draft", "wb") as file:
-                file.write(content)
-            os.replace(f"{path}.draft", path)
+        whole = merge_cells(before, cells, list_scenarios())
+        for path, content in ((data, to_json(whole)), (page, to_markdown(whole, list_scenarios()).encode())):
+            replace_file(path, content, mode=0o644)
     except OSError as error:
         problem = f"it cannot be written: {error.strerror or error}."
         raise BadInput("write", folder, problem, next_step="Name a folder that you may write to.") from error
@@ -81,20 +90,22 @@ def _read(path: str) -> bytes:
         return b""
 
 
-def _tell(cell: Cell) -> None:
+def _print_cell(cell: Cell) -> None:
     colour = wants_colour(sys.stdout)
     mark, style = _MARKS[cell.result]
     reason = f": {cell.reason}" if cell.reason else ""
     name = f"{cell.agent} {cell.version} {cell.scenario}"
-    click.echo(f"{styled(mark, style, colour=colour)} {name} {cell.seconds:.1f}s{reason}", color=colour)
+    skipped = f", {len(cell.skipped)} steps skipped" if cell.skipped else ""
+    click.echo(f"{apply_style(mark, style, colour=colour)} {name} {cell.seconds:.1f}s{skipped}{reason}", color=colour)
 
 
-def _silent(_: Cell) -> None:
+def _ignore(_: Cell) -> None:
     pass
 
 
-def _sum_up(cells: list[Cell], seconds: float) -> None:
+def _print_summary(cells: list[Cell], seconds: float) -> None:
     for agent in dict.fromkeys(cell.agent for cell in cells):
         own = [cell.result for cell in cells if cell.agent == agent]
-        click.echo(f"{agent}: {own.count('pass')} pass, {own.count('fail')} fail, {own.count('cannot')} cannot")
+        counts = ", ".join(f"{own.count(result)} {result}" for result in _MARKS)
+        click.echo(f"{agent}: {counts}")
     click.echo(f"{len(cells)} cells in {seconds:.0f}s")

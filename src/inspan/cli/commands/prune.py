@@ -1,15 +1,23 @@
 """Delete old runs and what runs have left behind."""
 
+import sys
+import time
+
 import click
 
 from inspan.cli.moments import Moment
-from inspan.cli.output import columns, print_json
-from inspan.engine.pruning import Choice, Pruned, find_old, prune
+from inspan.cli.output import format_columns, format_duration, one_line, print_json
+from inspan.errors import RunNotFound
 from inspan.protocol.outcome import OUTCOMES, Outcome
+from inspan.protocol.reasons import FAILED
+from inspan.runs.projects import Scope, current_scope
+from inspan.runs.prune import OldRun, PruneFilter, PruneResult, find_prunable, prune
+from inspan.stores.orphans import Orphan
 from inspan.stores.paths import state_home
 
 _KINDS = ("runs", "sessions", "sockets", "drafts")
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
+_DAY_S = 86400
 
 
 @click.command()
@@ -17,40 +25,103 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB")
     "--older-than", type=Moment(), default="30d", show_default=True, help="Runs that ended before: 7d, 2026-11-01."
 )
 @click.option("--keep", type=click.IntRange(min=0), default=0, help="Not the newest N of them, whatever their age.")
-@click.option("--project", default="", help="Only runs of this project.")
-@click.option("--outcome", type=click.Choice(OUTCOMES), multiple=True, help="Only runs that ended so; repeatable.")
+@click.option("--project", help="Only runs of this project. [default: that of this folder]")
+@click.option("--all-projects", is_flag=True, help="Runs of every project.")
+@click.option("--outcome", type=click.Choice(OUTCOMES), multiple=True, help="Only runs with this outcome; repeatable.")
 @click.option("--dry-run", is_flag=True, help="Delete nothing, only say what would be.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("-y", "--yes", is_flag=True, help="Delete without asking.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object; with --yes or --dry-run.")
 def command(
-    older_than: float, keep: int, project: str, outcome: tuple[Outcome, ...], dry_run: bool, as_json: bool
+    older_than: float,
+    keep: int,
+    project: str | None,
+    all_projects: bool,
+    outcome: tuple[Outcome, ...],
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
 ) -> int:
-    """Delete old runs and what runs have left behind: sessions, sockets and drafts that no run needs any more.
+    """Delete old runs of this folder's project, and the sessions, sockets and drafts that no run needs any more.
 
-    Living runs are never touched. What is deleted is gone, and nothing is asked.
+    Living runs are never touched. What is deleted is gone, so it is shown first and you are asked; where there is no
+    terminal to ask at, nothing is deleted without --yes.
     """
-    choice = Choice(before=older_than, keep=keep, project=project, outcomes=outcome)
-    pruned = (find_old if dry_run else prune)(state_home(), choice)
+    if all_projects and project is not None:
+        raise click.UsageError("--project and --all-projects exclude each other.")
+    state, scope = state_home(), None if all_projects else _resolve_scope(project)
+    found = find_prunable(state, PruneFilter(before=older_than, keep=keep, scope=scope, outcomes=outcome))
+    asks = not (dry_run or yes) and any(getattr(found, kind) for kind in _KINDS)
+    if asks and not _confirm(found, as_json=as_json):
+        click.echo("nothing deleted", err=True)
+        return FAILED
+    pruned = found if dry_run else prune(state, found)
     if as_json:
         names = {kind: [each.name for each in getattr(pruned, kind)] for kind in _KINDS}
-        print_json(dry_run=dry_run, **names, freed_bytes=pruned.freed_bytes, problems=pruned.problems)
+        sums = {"projects": pruned.projects, "freed_bytes": pruned.freed_bytes}
+        print_json(dry_run=dry_run, **names, **sums, problems=pruned.problems)
     else:
-        _print(pruned, dry_run=dry_run)
-    return 1 if pruned.problems else 0
+        _print(pruned, dry_run=dry_run, table=not asks)
+    return FAILED if pruned.problems else 0
 
 
-def _print(pruned: Pruned, *, dry_run: bool) -> None:
-    found = {kind: getattr(pruned, kind) for kind in _KINDS if getattr(pruned, kind)}
-    rows = [(kind[:-1], each.name, _size(each.size_bytes)) for kind in found for each in found[kind]]
-    if rows:
-        click.echo(columns(("WHAT", "NAME", "SIZE"), rows))
-    counts = ", ".join(f"{len(each)} {kind if len(each) > 1 else kind[:-1]}" for kind, each in found.items())
+def _resolve_scope(project: str | None) -> Scope:
+    if project is not None:
+        return Scope(project=project)
+    try:
+        return current_scope()
+    except RunNotFound as error:
+        raise RunNotFound(error.message, next_step="Name one with --project, or use --all-projects.") from error
+
+
+def _confirm(found: PruneResult, *, as_json: bool) -> bool:
+    """Shows what would go and asks; raises `UsageError` where nobody can be asked."""
+    question = f"Delete {_format_counts(found)} ({'; '.join(_facts(found))})?"
+    if as_json or not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+        raise click.UsageError(f"{question} Cannot ask here: use --yes to delete, --dry-run to look.")
+    click.echo(_format_table(found))
+    return click.confirm(question, err=True)
+
+
+def _facts(found: PruneResult) -> list[str]:
+    facts = [_format_size(found.freed_bytes)]
+    if found.runs:
+        facts.append(f"the newest ended {_format_age(max(run.ended_at for run in found.runs))} ago")
+        counts = {one_line(name): count for name, count in found.projects.items()}
+        several = ", ".join(f"{name} {count}" for name, count in counts.items())
+        facts.append(f"projects: {several}" if len(counts) > 1 else f"project {next(iter(counts))}")
+    return facts
+
+
+def _print(pruned: PruneResult, *, dry_run: bool, table: bool) -> None:
+    if table and (text := _format_table(pruned)):
+        click.echo(text)
     would = "would be " if dry_run else ""
-    click.echo(f"{counts or 'nothing'} {would}deleted; {_size(pruned.freed_bytes)} {would}freed")
+    click.echo(f"{_format_counts(pruned) or 'nothing'} {would}deleted; {_format_size(pruned.freed_bytes)} {would}freed")
     for problem in pruned.problems:
-        click.echo(problem, err=True)
+        click.echo(one_line(problem), err=True)
 
 
-def _size(count: int) -> str:
+def _format_table(found: PruneResult) -> str:
+    rows = [_cells(kind[:-1], each) for kind in _KINDS for each in getattr(found, kind)]
+    return format_columns(("WHAT", "NAME", "PROJECT", "AGE", "SIZE"), rows) if rows else ""
+
+
+def _cells(what: str, each: Orphan) -> tuple[str, ...]:
+    whose = (each.project, _format_age(each.ended_at)) if isinstance(each, OldRun) else ("-", "-")
+    return (what, each.name, *whose, _format_size(each.size_bytes))
+
+
+def _format_counts(found: PruneResult) -> str:
+    lengths = {kind: len(getattr(found, kind)) for kind in _KINDS}
+    return ", ".join(f"{count} {kind if count > 1 else kind[:-1]}" for kind, count in lengths.items() if count)
+
+
+def _format_age(moment: float) -> str:
+    age_s = time.time() - moment
+    return f"{age_s / _DAY_S:.0f}d" if age_s >= 2 * _DAY_S else format_duration(age_s)
+
+
+def _format_size(count: int) -> str:
     size, unit = float(count), 0
     while size >= 1000 and unit < len(_UNITS) - 1:
         size, unit = size / 1000, unit + 1

@@ -3,7 +3,7 @@
 import click
 
 from inspan.cli.output import print_json
-from inspan.engine.listing import reindex
+from inspan.runs.list_all import reindex
 from inspan.stores.paths import state_home
 
 
@@ -15,7 +15,7 @@ def command(as_json: bool) -> int:
     if as_json:
         print_json(runs=count, problems=problems)
     else:
-        click.echo(f"{count} runs indexed")
+        click.echo("1 run indexed" if count == 1 else f"{count} runs indexed")
         for problem in problems:
             click.echo(problem, err=True)
     return 1 if problems else 0

@@ -1,28 +1,41 @@
 """Run a task with an agent, and follow it."""
 
 import os
-import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 import msgspec
 from click.core import ParameterSource
 
+from inspan.cli.counts import Count
 from inspan.cli.durations import Duration
 from inspan.cli.run_names import AgentName, RunName
-from inspan.engine.configured import Configured, configured
-from inspan.engine.plan import Prepared, prepare
-from inspan.engine.start import start
-from inspan.errors import BadInput
-from inspan.protocol.budget import BUDGET_HINT, Budget, Node, budgets_of
+from inspan.cli.start_run import start_run
+from inspan.errors import BadInput, OutputRefused
+from inspan.planning.settings import ConfiguredTask, apply_config
+from inspan.protocol.budget import BUDGET_HINT, Budget, Node, parse_budgets
 from inspan.protocol.task import McpServer, Mode, Profile, Task
+from inspan.protocol.wire import DECODE_ERRORS
+from inspan.running.prepared_run import PreparedRun
+from inspan.runs.projects import LAST, LAST_ANYWHERE
 
-_TIMES = ("timeout", "start_timeout", "idle_timeout", "stall_timeout")
+# Flag → the limit that it sets.
+_LIMITS = {
+    "timeout": "timeout_s",
+    "start_timeout": "start_timeout_s",
+    "idle_timeout": "idle_timeout_s",
+    "stall_timeout": "stall_timeout_s",
+    "max_turns": "max_turns",
+    "answer_timeout": "answer_timeout_s",
+    "idle_close": "idle_close_s",
+}
+# An unset variable in a script gives an empty word; taken for "none given" it would be another run than was meant.
+_NOT_EMPTY = ("cwd", "resume", "sandbox", "project", "key_from", "model_from", "base_url", "channel")
 
 
-class _Given(msgspec.Struct, frozen=True, kw_only=True):
+class _RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of one call, as click collects them; `None` was not given."""
 
     prompt: str
@@ -57,6 +70,10 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
     idle_timeout: float | None
     stall_timeout: float | None
     max_turns: int | None
+    ask: tuple[str, ...]
+    answer_timeout: float | None
+    keep_open: bool
+    idle_close: float | None
     project: str
     task: str
     env: tuple[str, ...]
@@ -72,42 +89,48 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
 @click.argument("prompt", default="")
 @click.option("-a", "--agent", type=AgentName(), help="Which agent; `inspan agents` lists them.")
 @click.option("--mode", type=click.Choice(["exec", "review", "complete"]), help="What it may do. [default: exec]")
-@click.option("-C", "--cwd", help="The working folder. [default: this one; the session's with --resume]")
+@click.option("-C", "--cwd", help="The working folder. [default: this one]")
 @click.option("-m", "--model", help="The model, as the agent calls it, or an alias.")
 @click.option("--effort", help="How hard the model thinks, in the agent's words.")
 @click.option("--system-prompt", metavar="TEXT", help="In place of the agent's own; @FILE reads it.")
 @click.option("--append-system-prompt", metavar="TEXT", help="Behind the agent's own; @FILE reads it.")
-@click.option("-r", "--resume", default="", type=RunName(), help="Go on with the session of this run, or session id.")
-@click.option("--fork", is_flag=True, help="With --resume: go on in a copy of the session.")
+@click.option("-r", "--resume", default="", type=RunName(), help="Resume the session of this run, or this session id.")
+@click.option("--fork", is_flag=True, help="With --resume: continue in a copy of the session.")
 @click.option("--schema", metavar="FILE", help="JSON Schema that the answer must fit.")
 @click.option("--allow-tool", multiple=True, metavar="TOOL", help="A tool it may use; repeatable. exec: only these.")
 @click.option("--deny-tool", multiple=True, metavar="TOOL", help="A tool it may not use; repeatable.")
 @click.option("--add-dir", multiple=True, metavar="DIR", help="Another folder it may work in; repeatable.")
-@click.option("--mcp", multiple=True, metavar="NAME=COMMAND|URL", help="A server of tools; repeatable.")
+@click.option("--mcp", multiple=True, metavar="NAME=COMMAND|URL", help="An MCP server; repeatable.")
 @click.option("--attach", multiple=True, metavar="FILE", help="An image or file for the prompt; repeatable.")
-@click.option("--channel", default="", metavar="NAME", help="The way into the agent. [default: its usual one]")
-@click.option("--login", is_flag=True, help="Use your subscription login where it lies, and no key.")
+@click.option("--channel", default="", metavar="NAME", help="Which channel. [default: the first]")
+@click.option("--login", is_flag=True, help="Use your subscription login instead of a key.")
 @click.option("--key-from", default="", metavar="WHERE", help="env:NAME, file:PATH, cmd:WORDS or keyring:SERVICE/USER.")
 @click.option("--model-from", default="", metavar="WHERE", help="live, record:FILE, replay:FILE or script:FILE.")
 @click.option("--direct", is_flag=True, help="Straight to the provider: no gateway, no budget, the agent has the key.")
 @click.option("--base-url", default="", metavar="URL", help="The provider's address, in place of the usual one.")
 @click.option("--budget", multiple=True, metavar="[NODE=]LIMIT", help="2usd, 200ktok, task=50calls; repeatable.")
-@click.option("--fault", multiple=True, metavar="'WHICH: WHAT'", help="Spoil model calls: 'call 3: 529'; repeatable.")
-@click.option("--fault-seed", type=int, default=0, help="Which calls a fault of 5% meets.", show_default=True)
+@click.option(
+    "--fault", multiple=True, metavar="'WHICH: WHAT'", help="Inject faults into model calls: 'call 3: 529'; repeatable."
+)
+@click.option("--fault-seed", type=int, default=0, help="Seed for faults given as a percentage.", show_default=True)
 @click.option("--sandbox", help="none or bwrap. [default: none; bwrap where the agent needs it as root]")
 @click.option("--profile", type=click.Choice(["user", "clean"]), help="Whose settings. [default: user; clean under CI]")
-@click.option("--timeout", type=Duration(), help="Longest the whole run may take. [default: 600s]")
+@click.option("--timeout", type=Duration(), help="Longest the run, or a session's message, may take. [default: 600s]")
 @click.option("--start-timeout", type=Duration(), help="Longest until the first event. [default: 60s]")
 @click.option("--idle-timeout", type=Duration(), help="Longest without any output. [default: off]")
 @click.option("--stall-timeout", type=Duration(), help="Longest silence of a model call. [default: 120s]")
-@click.option("--max-turns", type=int, help="Most model calls that the agent may make. [default: no limit]")
+@click.option("--max-turns", type=Count(), help="Most model calls that the agent may make. [default: off]")
+@click.option("--ask", multiple=True, metavar="TOOL", help="Ask before it uses this, or '*'; repeatable.")
+@click.option("--answer-timeout", type=Duration(), help="Longest wait for an answer. [default: 600s; 0 unattended]")
+@click.option("--open", "keep_open", is_flag=True, help="Keep the session open for `inspan send`.")
+@click.option("--idle-close", type=Duration(), help="Close an open session after so long. [default: 1h]")
 @click.option("--project", default="", help="Project name. [default: from the git repository]")
 @click.option("--task", default="default", help="Task name.", show_default=True)
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable for the agent; repeatable.")
 @click.option("--option", multiple=True, metavar="WORD", help="An argument for the agent's own program; repeatable.")
 @click.option("--partial", is_flag=True, help="Also record text piece by piece, where the agent streams it.")
-@click.option("--strict", is_flag=True, help="Refuse a version of the agent that was never tried.")
-@click.option("-d", "--detach", is_flag=True, help="Print the run id and leave.")
+@click.option("--strict", is_flag=True, help="Refuse a version of the agent that was not tested.")
+@click.option("-d", "--detach", is_flag=True, help="Run in the background; print the run id.")
 @click.option("--json", "as_json", is_flag=True, help="Print every event as a line of JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the answer.")
 @click.pass_context
@@ -116,120 +139,167 @@ def command(context: click.Context, **options: Any) -> int:
 
     The run belongs to a supervisor of its own: closing this command does not end it, Ctrl-C does.
     """
-    given = _Given(**options)
-    whole = configured(_task(given), said=_said(given, context))
-    prepared = prepare(whole.task, env=whole.env)
-    start(prepared)
+    given = _RunOptions(**options)
+    configured = _configure(given, context)
+    if given.resume in (LAST, LAST_ANYWHERE) and not (given.as_json or given.quiet):
+        _print_resumed(configured.task.resume)
+    prepared = start_run(configured.task, env=configured.env)
     if given.detach:
-        _print_id(prepared.plan.run_id, as_json=given.as_json)
+        _report_id(prepared.plan.run_id, as_json=given.as_json)
         return 0
-    # A Ctrl-C from here on is meant for the run; it waits until `_follow` has taken over.
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
-    return _follow(whole, prepared, given)
+    return _follow(configured, prepared, given)
 
 
-def _said(given: _Given, context: click.Context) -> Mapping[str, Any]:
+def configure_session(context: click.Context, options: Mapping[str, Any]) -> ConfiguredTask:
+    """The task of a session with these options, of which those that are no session's may be left out."""
+    left_out: dict[str, Any] = {"prompt": "", "schema": None, "detach": True, "as_json": False, "quiet": False}
+    given: dict[str, Any] = {**left_out, **options, "keep_open": True}
+    return _configure(_RunOptions(**given), context)
+
+
+def _configure(given: _RunOptions, context: click.Context) -> ConfiguredTask:
+    _refuse_empty(given, context)
+    return apply_config(_build_task(given), explicit=_collect_explicit(given, context))
+
+
+def _print_resumed(run_id: str) -> None:
+    # Start-up time: few runs go on with the last session.
+    from inspan.cli.run_names import print_run
+    from inspan.runs.find import find_run_folder
+    from inspan.stores.paths import state_home
+
+    print_run(find_run_folder(state_home(), run_id))
+
+
+def _collect_explicit(given: _RunOptions, context: click.Context) -> Mapping[str, Any]:
     """What this command line says of mode, profile and limits; a limit that is off has been said too."""
-    named = {"mode": given.mode, "profile": given.profile, "max_turns": given.max_turns}
+    named = {"mode": given.mode, "profile": given.profile}
     said: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
-    for name in _TIMES:
-        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            said[f"{name}_s"] = getattr(given, name)
+    for flag, limit in _LIMITS.items():
+        if context.get_parameter_source(flag) is not ParameterSource.DEFAULT:
+            said[limit] = getattr(given, flag)
+    if given.ask and not given.detach and not (sys.stdin and sys.stdin.isatty()):
+        said.setdefault("answer_timeout_s", 0.0)  # Nobody is there to answer.
     return said
 
 
-def _follow(whole: Configured, prepared: Prepared, given: _Given) -> int:
+def _refuse_empty(given: _RunOptions, context: click.Context) -> None:
+    for name in _NOT_EMPTY:
+        if getattr(given, name) == "" and context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            flag, step = f"--{name.replace('_', '-')}", "Leave it out, or give a value."
+            raise BadInput(flag, "", "it is empty.", next_step=step)
+
+
+def _follow(configured: ConfiguredTask, prepared: PreparedRun, given: _RunOptions) -> int:
     """Follows the run to its end, and those that ask again for an answer that does not fit; gives the exit code."""
     # Start-up time: the supervisor is starting already while this loads.
-    from inspan.cli.exit_codes import of_run
-    from inspan.cli.following import Followed, follow_as_json, follow_as_text, print_answer, stop_on_signals
+    from inspan.cli.follow import FollowedRun, follow_as_json, follow_as_text, print_answer, stop_on_signals
+    from inspan.protocol.reasons import REASONS
 
     signals = stop_on_signals(prepared.folder)
     way = follow_as_json if given.as_json else follow_as_text
 
-    def follow(prepared: Prepared) -> Followed:
+    def follow(prepared: PreparedRun) -> FollowedRun:
         return way(prepared.plan.state, prepared.folder, quiet=given.quiet)
 
+    if given.keep_open:
+        from inspan.cli.send_message import follow_first_message  # Start-up time: few runs stay open.
+
+        return follow_first_message(prepared.plan.state, prepared.folder, as_json=given.as_json, quiet=given.quiet)
     followed = follow(prepared)
-    if whole.task.output_schema is not None:
-        from inspan.cli.repairing import repaired
+    if configured.task.output_schema is not None:
+        from inspan.cli.repair import repair_answer  # Start-up time: few tasks have a schema.
 
-        followed = repaired(whole, prepared.plan.run_id, followed, follow=follow, signals=signals, silent=given.as_json)
+        followed = repair_answer(
+            configured, prepared.plan.run_id, followed, follow=follow, signals=signals, silent=given.as_json
+        )
     print_answer(followed, quiet=given.quiet)
-    return of_run(followed.ended)
+    return REASONS[followed.ended.reason].exit_code
 
 
-def _task(given: _Given) -> Task:
+def _build_task(given: _RunOptions) -> Task:
     return Task(
-        prompt=_from_stdin() if given.prompt == "-" else given.prompt,
-        cwd=_folder(given),
+        prompt=_read_stdin() if given.prompt == "-" else given.prompt,
+        cwd=_resolve_cwd(given),
         agent=given.agent or "",
         mode=given.mode or "exec",
         model=given.model or "",
         effort=given.effort or "",
-        system_prompt=_text("--system-prompt", given.system_prompt),
-        append_system_prompt=_text("--append-system-prompt", given.append_system_prompt),
+        system_prompt=_read_text("--system-prompt", given.system_prompt),
+        append_system_prompt=_read_text("--append-system-prompt", given.append_system_prompt),
         resume=given.resume,
         fork=given.fork,
-        output_schema=_schema(given.schema),
+        output_schema=_read_schema(given.schema),
         allowed_tools=given.allow_tool or None,
         disallowed_tools=given.deny_tool,
-        extra_dirs=tuple(map(os.path.realpath, given.add_dir)),
-        mcp_servers=dict(map(_server, given.mcp)),
-        attachments=tuple(map(os.path.abspath, given.attach)),
+        extra_dirs=tuple(_whole_path("--add-dir", path, find=os.path.realpath) for path in given.add_dir),
+        mcp_servers=dict(map(_parse_server, given.mcp)),
+        attachments=tuple(_whole_path("--attach", path) for path in given.attach),
         channel=given.channel,
         login=given.login,
         key_from=given.key_from,
-        model_from=_model_from(given),
+        model_from=_resolve_model_from(given),
         base_url=given.base_url,
-        budgets=_budgets(given.budget),
+        budgets=_parse_budgets(given.budget),
         faults=given.fault,
         fault_seed=given.fault_seed,
         sandbox=given.sandbox or "",
         profile=given.profile or ("clean" if os.environ.get("CI") else "user"),
         project=given.project,
         task=given.task,
-        env=dict(_pair(each) for each in given.env),
+        env=dict(_parse_pair(each) for each in given.env),
         options=given.option,
         partial=given.partial,
         strict=given.strict,
+        ask=given.ask,
+        session=given.keep_open,
     )
 
 
-def _folder(given: _Given) -> str:
-    if given.cwd is None and given.resume:
-        return ""
-    return os.path.realpath(given.cwd or ".")
+def _resolve_cwd(given: _RunOptions) -> str:
+    step = "Change to one that is there, or name one with --cwd."
+    return _whole_path("--cwd", given.cwd or ".", find=os.path.realpath, next_step=step)
 
 
-def _text(flag: str, value: str | None) -> str:
+def _whole_path(
+    flag: str, path: str, *, find: Callable[[str], str] = os.path.abspath, next_step: str = "", shown: str = ""
+) -> str:
+    """A path that may count from the current folder; raises `BadInput` where that is gone."""
+    try:
+        return find(path)
+    except OSError as error:
+        step = next_step or "Change to one that is there, or give a whole path."
+        raise BadInput(flag, shown or path, "the current folder is gone.", next_step=step) from error
+
+
+def _read_text(flag: str, value: str | None) -> str:
     if not value or not value.startswith("@"):
         return value or ""
-    return _read(flag, value[1:])
+    return _read_file(flag, value[1:])
 
 
-def _read(flag: str, path: str) -> str:
+def _read_file(flag: str, path: str) -> str:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:  # Some editors put a byte order mark in front.
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise BadInput(flag, path, f"{reason}.", next_step="Give a text file that can be read.") from error
 
 
-def _schema(path: str | None) -> dict[str, Any] | None:
+def _read_schema(path: str | None) -> dict[str, Any] | None:
     if path is None:
         return None
     try:
-        return msgspec.json.decode(_read("--schema", path).encode(), type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise BadInput("--schema", path, f"it is no JSON object: {error}.", next_step="Correct the file.") from error
+        return msgspec.json.decode(_read_file("--schema", path).encode(), type=dict[str, Any])
+    except DECODE_ERRORS as error:
+        raise BadInput("--schema", path, f"it is not a JSON object: {error}.", next_step="Correct the file.") from error
 
 
-def _server(text: str) -> tuple[str, McpServer]:
+def _parse_server(text: str) -> tuple[str, McpServer]:
     import shlex  # Start-up time: few runs name a server.
 
-    name, value = _pair(text, flag="--mcp", example="docs=uvx some-server")
+    name, value = _parse_pair(text, flag="--mcp", example="docs=uvx some-server")
     if value.startswith(("http://", "https://")):
         return name, McpServer(url=value)
     try:
@@ -241,8 +311,18 @@ def _server(text: str) -> tuple[str, McpServer]:
     return name, McpServer(command=words[0], args=tuple(words[1:]))
 
 
-def _from_stdin() -> str:
+def _read_stdin() -> str:
     return sys.stdin.buffer.read().decode(errors="surrogateescape") if sys.stdin else ""
+
+
+def _report_id(run_id: str, *, as_json: bool) -> None:
+    try:
+        _print_id(run_id, as_json=as_json)
+        sys.stdout.flush()
+    except OutputRefused as error:
+        from inspan.cli.output import add_run_id  # Start-up time: this is rare.
+
+        raise add_run_id(error, run_id) from error
 
 
 def _print_id(run_id: str, *, as_json: bool) -> None:
@@ -255,27 +335,27 @@ def _print_id(run_id: str, *, as_json: bool) -> None:
         click.echo(run_id)
 
 
-def _pair(text: str, *, flag: str = "--env", example: str = "LANG=C") -> tuple[str, str]:
+def _parse_pair(text: str, *, flag: str = "--env", example: str = "LANG=C") -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise BadInput(flag, text, "no NAME=VALUE.", next_step=f"For example {flag} {example}.")
     return name, value
 
 
-def _model_from(given: _Given) -> str:
+def _resolve_model_from(given: _RunOptions) -> str:
     if given.direct and given.model_from:
         step = "Use --direct or --model-from, not both."
         raise BadInput("--direct", given.model_from, "a source of the model is given too.", next_step=step)
-    return "direct" if given.direct else _absolute(given.model_from)
+    return "direct" if given.direct else _resolve_file(given.model_from)
 
 
-def _budgets(given: tuple[str, ...]) -> dict[Node, Budget]:
+def _parse_budgets(given: tuple[str, ...]) -> dict[Node, Budget]:
     try:
-        return budgets_of(given)
+        return parse_budgets(given)
     except ValueError as error:
         raise BadInput("--budget", ", ".join(given), str(error), next_step=BUDGET_HINT) from error
 
 
-def _absolute(model_from: str) -> str:
+def _resolve_file(model_from: str) -> str:
     kind, colon, path = model_from.partition(":")
-    return f"{kind}:{os.path.abspath(path)}" if colon and path else model_from
+    return f"{kind}:{_whole_path('--model-from', path, shown=model_from)}" if colon and path else model_from

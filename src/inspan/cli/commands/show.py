@@ -5,24 +5,27 @@ import sys
 import click
 import msgspec
 
-from inspan.cli.console import Console, cut
+from inspan.cli.console import Console, truncate
 from inspan.cli.output import print_json
-from inspan.cli.run_names import RunName
-from inspan.engine.runs import find, settle
-from inspan.reporters.calls import call_lines, described_calls
-from inspan.reporters.text import visible
-from inspan.stores.folder import read_json
+from inspan.cli.run_names import RunName, pick_run
+from inspan.reporters.call_summary import calls_to_dict, format_calls
+from inspan.reporters.text import escape_controls
+from inspan.runs.find import refresh_summary
 from inspan.stores.paths import state_home
+from inspan.stores.run_folder import read_json
 
 
 @click.command()
 @click.argument("run", default="@last", type=RunName())
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(run: str, as_json: bool) -> None:
-    """Show what is known of one run. RUN is an id, the beginning of one, or @last."""
+    """Show what is known of one run.
+
+    RUN is an id, the beginning of one, @last (of this folder's project) or @last-anywhere.
+    """
     state = state_home()
-    folder = find(state, run)
-    summary = settle(state, folder)
+    folder = pick_run(state, run, as_json=as_json)
+    summary = refresh_summary(state, folder)
     described = read_json(folder.file("run.json"))
     if as_json:
         print_json(
@@ -31,18 +34,18 @@ def command(run: str, as_json: bool) -> None:
             started=msgspec.to_builtins(summary.started),
             ended=msgspec.to_builtins(summary.ended),
             output=summary.answer,
-            calls=described_calls(summary),
+            calls=calls_to_dict(summary),
         )
         return
     console = Console(sys.stdout)
     if summary.started:
         console.show(summary.started)
-    click.echo(f"  prompt: {visible(cut(described['task']['prompt']))}\n  cwd: {described['task']['cwd']}")
+    click.echo(f"  prompt: {escape_controls(truncate(described['task']['prompt']))}\n  cwd: {described['task']['cwd']}")
     click.echo(f"  session: {summary.session_id or '-'}\n  folder: {folder.path}")
-    for line in call_lines(summary):
-        click.echo(f"  {visible(line)}")
+    for line in format_calls(summary):
+        click.echo(f"  {escape_controls(line)}")
     if summary.answer:
-        click.echo(f"\n{visible(cut(summary.answer))}\n")
+        click.echo(f"\n{escape_controls(truncate(summary.answer))}\n")
     if summary.ended:
         console.show(summary.ended)
     else:

@@ -5,10 +5,9 @@ import sys
 import click
 
 from inspan.cli.console import Console
-from inspan.cli.run_names import RunName
-from inspan.engine.runs import find
-from inspan.engine.transcripts import saved
+from inspan.cli.run_names import RunName, pick_run
 from inspan.folds.summary import summarize
+from inspan.planning.transcripts import load_transcript
 from inspan.protocol.wire import SCHEMA, encode
 from inspan.stores.paths import state_home
 
@@ -19,17 +18,18 @@ from inspan.stores.paths import state_home
 def command(run: str, as_json: bool) -> None:
     """Print what an agent itself has kept of a run's session: all its turns, with their tokens.
 
-    RUN is an id, the beginning of one, or @last.
+    RUN is an id, the beginning of one, @last (of this folder's project) or @last-anywhere.
     """
     state = state_home()
-    kept = saved(state, find(state, run))
+    folder = pick_run(state, run, as_json=as_json)
+    kept = load_transcript(state, folder)
     if as_json:
         for number, event in enumerate(kept.events, 1):
-            line = b'{"schema":%d,"transcript":true,"n":%d,"t":0.000,"event":%b}\n'
-            sys.stdout.buffer.write(line % (SCHEMA, number, encode(event)))
+            line = b'{"schema":%d,"transcript":true,"run_id":"%b","n":%d,"t":0.000,"event":%b}\n'
+            sys.stdout.buffer.write(line % (SCHEMA, folder.run_id.encode(), number, encode(event)))
         return
     console = Console(sys.stdout, lines=None)
-    click.echo(f"▶ {kept.agent} session {kept.session_id} · {kept.place}")
+    click.echo(f"▶ {kept.agent} session {kept.session_id} · {kept.source}")
     for event in kept.events:
         console.show(event)
     usage = summarize(kept.events).usage

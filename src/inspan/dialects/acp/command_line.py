@@ -3,17 +3,17 @@
 from collections.abc import Collection, Iterator, Sequence
 
 
-def without(argv: Sequence[str], options: Collection[str], *, flags: Collection[str] = ()) -> tuple[str, ...]:
+def remove_options(argv: Sequence[str], options: Collection[str], *, flags: Collection[str] = ()) -> tuple[str, ...]:
     """The words without these options, each with its value (behind it, or behind a `=`), and without these flags."""
-    return tuple(_kept(argv, frozenset(options), frozenset(flags)))
+    return tuple(_iter_kept(argv, frozenset(options), frozenset(flags)))
 
 
-def after(argv: Sequence[str], option: str) -> str:
+def option_value(argv: Sequence[str], option: str) -> str:
     """The value of an option; empty where it is not given."""
     return next((argv[place + 1] for place, word in enumerate(argv[:-1]) if word == option), "")
 
 
-def _kept(argv: Sequence[str], options: frozenset[str], flags: frozenset[str]) -> Iterator[str]:
+def _iter_kept(argv: Sequence[str], options: frozenset[str], flags: frozenset[str]) -> Iterator[str]:
     words = iter(argv)
     for word in words:
         name, equals, _ = word.partition("=")

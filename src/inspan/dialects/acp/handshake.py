@@ -6,11 +6,11 @@ from typing import Any, cast
 import msgspec
 
 from inspan import __version__
-from inspan.framing.jsonrpc import METHOD_NOT_FOUND, Problem, request
+from inspan.framing.jsonrpc import METHOD_NOT_FOUND, RpcError, encode_request
 from inspan.protocol.outcome import FailureKind
 
-from .opening import Opening
-from .settings import MODE, MODEL, OPTION, NotOffered, Settings, Trouble, mapping, mappings
+from .session_setup import SessionSetup
+from .settings import MODE, MODEL, OPTION, NotOffered, Settings, SetupProblem, as_object, as_objects
 
 VERSION = 1
 AUTH_REQUIRED = -32000
@@ -22,152 +22,157 @@ PROMPT = 100
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What comes next: frames to send, or trouble; `ready` once the session stands and the prompt goes with it."""
+    """What comes next: frames to send, or trouble; `ready` once the session stands, and the prompt goes with it unless
+    messages are sent one by one."""
 
     frames: tuple[bytes, ...] = ()
-    trouble: Trouble | None = None
+    problem: SetupProblem | None = None
     ready: bool = False
 
 
 class Handshake:
     """Leads from `initialize` to `session/prompt`. Knows what the agent has told of itself."""
 
-    def __init__(self) -> None:
-        self.opening = Opening()
+    def __init__(self, *, prompts: bool = True) -> None:
+        self._prompts = prompts
+        self.setup = SessionSetup()
         self.session_id = ""
         self.model = ""
         self.agent_version = ""
         self.prompted = False
-        self._abilities: dict[str, Any] = {}
-        self._sign_in: list[str] = []
-        self._tried = NEW
-        self._left: list[tuple[int, str, dict[str, Any]]] = []
+        self._capabilities: dict[str, Any] = {}
+        self._auth_methods: list[str] = []
+        self._session_method = NEW
+        self._pending_settings: list[tuple[int, str, dict[str, Any]]] = []
 
-    def begin(self, opening: Opening) -> bytes:
+    def begin(self, setup: SessionSetup) -> bytes:
         """The first request."""
-        self.opening = opening
+        self.setup = setup
         params = {
             "protocolVersion": VERSION,
             "clientCapabilities": {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": False},
             "clientInfo": {"name": "inspan", "title": "inspan", "version": __version__},
         }
-        return request(INITIALIZE, "initialize", params)
+        return encode_request(INITIALIZE, "initialize", params)
 
-    def answered(self, identity: int, result: Any) -> Step | None:
+    def on_result(self, identity: int, result: Any) -> Step | None:
         """The step after an answer; nothing for an answer that belongs to no step."""
-        told = mapping(result)
+        fields = as_object(result)
         if identity == INITIALIZE:
-            return self._initialized(told)
+            return self._on_initialize_result(fields)
         if identity == AUTHENTICATE:
-            return Step(frames=(self._session(self._tried),))
+            return Step(frames=(self._session_request(self._session_method),))
         if identity in SESSIONS:
-            return self._opened(told)
-        return self._next() if identity in (MODE, MODEL) or OPTION <= identity < PROMPT else None
+            return self._on_session_result(fields)
+        return self._next_step() if identity in (MODE, MODEL) or OPTION <= identity < PROMPT else None
 
-    def refused(self, identity: int, problem: Problem) -> Step | None:
+    def on_error(self, identity: int, problem: RpcError) -> Step | None:
         """The step after an answer that is an error; nothing where the dialect itself knows what it means."""
-        words = told_by(problem)
+        words = describe_error(problem)
         if identity in SESSIONS:
-            return self._not_opened(identity, problem, words)
+            return self._on_session_error(identity, problem, words)
         failures: dict[int, FailureKind] = {AUTHENTICATE: "authentication", MODEL: "model_not_found"}
         if identity in failures:
-            return Step(trouble=Trouble(failure=failures[identity], message=words))
+            return Step(problem=SetupProblem(failure=failures[identity], message=words))
         if identity in (INITIALIZE, MODE) or OPTION <= identity < PROMPT:
-            return Step(trouble=Trouble(failure="environment", message=words))
+            return Step(problem=SetupProblem(failure="environment", message=words))
         return None
 
-    def _initialized(self, told: Mapping[str, Any]) -> Step:
-        version = told.get("protocolVersion")
-        self._abilities = mapping(told.get("agentCapabilities"))
-        self.agent_version = str(mapping(told.get("agentInfo")).get("version") or "")
-        offered = [str(method.get("id")) for method in mappings(told.get("authMethods"))]
-        self._sign_in = [name for name in self.opening.sign_in if name in offered]
+    def _on_initialize_result(self, result: Mapping[str, Any]) -> Step:
+        version = result.get("protocolVersion")
+        self._capabilities = as_object(result.get("agentCapabilities"))
+        self.agent_version = str(as_object(result.get("agentInfo")).get("version") or "")
+        offered = [str(method.get("id")) for method in as_objects(result.get("authMethods"))]
+        self._auth_methods = [name for name in self.setup.sign_in if name in offered]
         if version != VERSION:
-            return _impossible(f"it speaks version {version} of the Agent Client Protocol; inspan speaks {VERSION}")
-        if trouble := self._unable():
-            return _impossible(trouble)
-        self._tried = self._way_in()
-        if not self._tried:
-            what = "a copy of a session" if self.opening.fork else "an earlier session"
-            return _impossible(f"it does not offer to go on with {what}")
-        return Step(frames=(self._session(self._tried),))
+            return _fail_setup(f"it speaks version {version} of the Agent Client Protocol; inspan speaks {VERSION}")
+        if trouble := self._find_unsupported():
+            return _fail_setup(trouble)
+        self._session_method = self._choose_session_method()
+        if not self._session_method:
+            what = "a copy of a session" if self.setup.fork else "an earlier session"
+            return _fail_setup(f"it cannot resume {what}")
+        return Step(frames=(self._session_request(self._session_method),))
 
-    def _unable(self) -> str:
+    def _find_unsupported(self) -> str:
         """What was asked for and the agent does not take, in words."""
-        takes = mapping(self._abilities.get("promptCapabilities"))
-        if any(block.get("type") == "image" for block in self.opening.prompt) and not takes.get("image"):
-            return "it takes no images"
-        reaches = mapping(self._abilities.get("mcpCapabilities"))
-        if any(server.get("type") == "http" for server in self.opening.servers) and not reaches.get("http"):
-            return "it takes no servers of tools by HTTP"
+        takes = as_object(self._capabilities.get("promptCapabilities"))
+        if any(block.get("type") == "image" for block in self.setup.prompt) and not takes.get("image"):
+            return "it does not support images"
+        reaches = as_object(self._capabilities.get("mcpCapabilities"))
+        if any(server.get("type") == "http" for server in self.setup.servers) and not reaches.get("http"):
+            return "it does not support MCP servers over HTTP"
         return ""
 
-    def _way_in(self) -> int:
-        offers = mapping(self._abilities.get("sessionCapabilities"))
-        if not self.opening.resume:
+    def _choose_session_method(self) -> int:
+        offers = as_object(self._capabilities.get("sessionCapabilities"))
+        if not self.setup.resume:
             return NEW
-        if self.opening.fork:
+        if self.setup.fork:
             return FORK if offers.get("fork") is not None else 0
         if offers.get("resume") is not None:
             return RESUME
-        return LOAD if self._abilities.get("loadSession") else 0
+        return LOAD if self._capabilities.get("loadSession") else 0
 
-    def _session(self, way: int) -> bytes:
-        offers = mapping(self._abilities.get("sessionCapabilities"))
-        params: dict[str, Any] = {"cwd": self.opening.cwd, "mcpServers": self.opening.servers}
-        if self.opening.folders and offers.get("additionalDirectories") is not None:
-            params["additionalDirectories"] = self.opening.folders
-        if self.opening.meta:
-            params["_meta"] = self.opening.meta
-        if way != NEW:
-            params["sessionId"] = self.opening.resume
+    def _session_request(self, method: int) -> bytes:
+        offers = as_object(self._capabilities.get("sessionCapabilities"))
+        params: dict[str, Any] = {"cwd": self.setup.cwd, "mcpServers": self.setup.servers}
+        if self.setup.folders and offers.get("additionalDirectories") is not None:
+            params["additionalDirectories"] = self.setup.folders
+        if self.setup.meta:
+            params["_meta"] = self.setup.meta
+        if method != NEW:
+            params["sessionId"] = self.setup.resume
         methods = {NEW: "session/new", LOAD: "session/load", RESUME: "session/resume", FORK: "session/fork"}
-        return request(way, methods[way], params)
+        return encode_request(method, methods[method], params)
 
-    def _not_opened(self, identity: int, problem: Problem, words: str) -> Step:
-        if problem.code == AUTH_REQUIRED and self._sign_in:
-            method = self._sign_in.pop(0)
-            return Step(frames=(request(AUTHENTICATE, "authenticate", {"methodId": method}),))
-        if identity == RESUME and problem.code == METHOD_NOT_FOUND and self._abilities.get("loadSession"):
-            self._tried = LOAD
-            return Step(frames=(self._session(LOAD),))
+    def _on_session_error(self, identity: int, problem: RpcError, words: str) -> Step:
+        if problem.code == AUTH_REQUIRED and self._auth_methods:
+            method = self._auth_methods.pop(0)
+            return Step(frames=(encode_request(AUTHENTICATE, "authenticate", {"methodId": method}),))
+        if identity == RESUME and problem.code == METHOD_NOT_FOUND and self._capabilities.get("loadSession"):
+            self._session_method = LOAD
+            return Step(frames=(self._session_request(LOAD),))
         if problem.code == AUTH_REQUIRED:
-            return Step(trouble=Trouble(failure="authentication", message=words))
+            return Step(problem=SetupProblem(failure="authentication", message=words))
         failure: FailureKind = "unknown" if identity == NEW else "session_not_found"
-        return Step(trouble=Trouble(failure=failure, message=words))
+        return Step(problem=SetupProblem(failure=failure, message=words))
 
-    def _opened(self, told: Mapping[str, Any]) -> Step:
-        self.session_id = str(told.get("sessionId") or self.opening.resume or self.session_id)
-        settings = Settings(told)
-        self.model = self.opening.model or settings.model
+    def _on_session_result(self, result: Mapping[str, Any]) -> Step:
+        self.session_id = str(result.get("sessionId") or self.setup.resume or self.session_id)
+        settings = Settings(result)
+        self.model = self.setup.model or settings.model
         try:
-            self._left = list(self._wanted(settings))
+            self._pending_settings = list(self._iter_settings(settings))
         except NotOffered as error:
-            return Step(trouble=error.trouble)
-        return self._next()
+            return Step(problem=error.problem)
+        return self._next_step()
 
-    def _wanted(self, settings: Settings) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    def _iter_settings(self, settings: Settings) -> Iterator[tuple[int, str, dict[str, Any]]]:
         """The settings to be made, each as an id, a method and its parameters."""
-        wanted = self.opening
+        wanted = self.setup
         if wanted.modes:
-            yield from settings.choice_of_mode(wanted.modes)
+            yield from settings.iter_mode_requests(wanted.modes)
         if wanted.model and wanted.model != settings.model:
-            yield settings.choice_of_model(wanted.model)
+            yield settings.model_request(wanted.model)
         for number, (name, value) in enumerate(wanted.options.items()):
-            yield OPTION + number, "session/set_config_option", settings.choice_of(name, value)
+            yield OPTION + number, "session/set_config_option", settings.option_params(name, value)
 
-    def _next(self) -> Step:
+    def _next_step(self) -> Step:
         if self.prompted:
             return Step()
-        if self._left:
-            identity, method, params = self._left.pop(0)
-            return Step(frames=(request(identity, method, {"sessionId": self.session_id, **params}),))
+        if self._pending_settings:
+            identity, method, params = self._pending_settings.pop(0)
+            return Step(frames=(encode_request(identity, method, {"sessionId": self.session_id, **params}),))
         self.prompted = True
-        params = {"sessionId": self.session_id, "prompt": self.opening.prompt}
-        return Step(frames=(request(PROMPT, "session/prompt", params),), ready=True)
+        return Step(frames=(self.prompt_request(PROMPT, self.setup.prompt),) if self._prompts else (), ready=True)
+
+    def prompt_request(self, identity: int, prompt: list[dict[str, Any]]) -> bytes:
+        """A prompt for the session that stands."""
+        return encode_request(identity, "session/prompt", {"sessionId": self.session_id, "prompt": prompt})
 
 
-def told_by(problem: Problem) -> str:
+def describe_error(problem: RpcError) -> str:
     """An error in its own words, with what it says besides."""
     data = problem.data
     if isinstance(data, dict):
@@ -177,5 +182,5 @@ def told_by(problem: Problem) -> str:
     return f"{problem.message}: {more}" if more and more not in problem.message else problem.message
 
 
-def _impossible(words: str) -> Step:
-    return Step(trouble=Trouble(failure="environment", message=words))
+def _fail_setup(words: str) -> Step:
+    return Step(problem=SetupProblem(failure="environment", message=words))

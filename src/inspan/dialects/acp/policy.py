@@ -8,8 +8,8 @@ import msgspec
 
 from inspan.protocol.task import Mode
 
-# What a review may do: what it runs, it runs in a box where it can write nothing.
-_REVIEW = frozenset({"read", "search", "think", "fetch", "execute"})
+# What a review may do: what it runs, it runs in a sandbox where it can write nothing.
+_REVIEW_KINDS = frozenset({"read", "search", "think", "fetch", "execute"})
 _ORDER = {True: ("allow_once", "allow_always"), False: ("reject_once", "reject_always")}
 _WORDS = re.compile(r"[^A-Za-z0-9]+")
 
@@ -30,18 +30,23 @@ def decide(
     With a list of tools in `exec`, the agent asks only about those that are not on it.
     """
     listed = mode == "exec" and allowed_tools is not None
-    allowed = (not listed and _may(mode, kind)) or _is_granted(name, allowed_tools or ())
+    allowed = (not listed and _is_allowed(mode, kind)) or _is_granted(name, allowed_tools or ())
     reason = f"mode {mode}"
     if not allowed and mode != "complete":
         reason = "it is not on the list of tools" if listed else f"mode review allows no {kind or 'such'} tool"
+    return answer_with(options, allowed=allowed, reason=reason)
+
+
+def answer_with(options: Sequence[Mapping[str, Any]], *, allowed: bool, reason: str) -> Decision:
+    """A decision in the agent's own options."""
     option = next((option for wanted in _ORDER[allowed] for option in options if option.get("kind") == wanted), None)
     if option is None and allowed:
-        return Decision(allowed=False, reason="the agent offers no way to allow it", answer=_answer(None))
-    return Decision(allowed=allowed, reason=reason, answer=_answer(option))
+        return Decision(allowed=False, reason="the agent offers no way to allow it", answer=_build_answer(None))
+    return Decision(allowed=allowed, reason=reason, answer=_build_answer(option))
 
 
-def _may(mode: Mode, kind: str) -> bool:
-    return mode == "exec" or (mode == "review" and kind in _REVIEW)
+def _is_allowed(mode: Mode, kind: str) -> bool:
+    return mode == "exec" or (mode == "review" and kind in _REVIEW_KINDS)
 
 
 def _is_granted(name: str, allowed_tools: Sequence[str]) -> bool:
@@ -54,7 +59,7 @@ def _is_granted(name: str, allowed_tools: Sequence[str]) -> bool:
     return False
 
 
-def _answer(option: Mapping[str, Any] | None) -> dict[str, Any]:
+def _build_answer(option: Mapping[str, Any] | None) -> dict[str, Any]:
     if option is None:
         return {"outcome": {"outcome": "cancelled"}}
     return {"outcome": {"outcome": "selected", "optionId": option.get("optionId")}}

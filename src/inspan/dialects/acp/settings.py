@@ -10,7 +10,7 @@ from inspan.protocol.outcome import FailureKind
 MODE, MODEL, OPTION = 7, 8, 20
 
 
-class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+class SetupProblem(msgspec.Struct, frozen=True, kw_only=True):
     """Why there will be no turn."""
 
     failure: FailureKind
@@ -22,25 +22,25 @@ class NotOffered(Exception):
 
     def __init__(self, failure: FailureKind, words: str, offered: list[str]) -> None:
         known = f"; it offers {', '.join(offered[:12])}" if offered else ""
-        self.trouble = Trouble(failure=failure, message=f"{words}{known}")
+        self.problem = SetupProblem(failure=failure, message=f"{words}{known}")
 
 
 class Settings:
     """What a session offers to choose from, as its answer tells it: in two ways, old and new, that agents mix."""
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        modes, models = mapping(told.get("modes")), mapping(told.get("models"))
-        self._options = mappings(told.get("configOptions"))
+    def __init__(self, result: Mapping[str, Any]) -> None:
+        modes, models = as_object(result.get("modes")), as_object(result.get("models"))
+        self._options = as_objects(result.get("configOptions"))
         self.mode = str(modes.get("currentModeId") or "")
-        self.modes = [str(mode.get("id")) for mode in mappings(modes.get("availableModes"))]
-        self._models = [str(model.get("modelId")) for model in mappings(models.get("availableModels"))]
-        option = self._option("model")
+        self.modes = [str(mode.get("id")) for mode in as_objects(modes.get("availableModes"))]
+        self._models = [str(model.get("modelId")) for model in as_objects(models.get("availableModels"))]
+        option = self._find_option("model")
         self.model = str(models.get("currentModelId") or option.get("currentValue") or "")
 
-    def choice_of_mode(self, wanted: Sequence[str]) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    def iter_mode_requests(self, wanted: Sequence[str]) -> Iterator[tuple[int, str, dict[str, Any]]]:
         """The request that brings the session into the first of these modes, if it is not; raises `NotOffered`."""
-        option = self._option("mode")
-        offered = self.modes or _values(option)
+        option = self._find_option("mode")
+        offered = self.modes or _option_values(option)
         mode = next((mode for mode in wanted if mode in offered), None)
         if mode is None:
             raise NotOffered("environment", f"it has no mode {' or '.join(wanted)}", offered)
@@ -49,40 +49,40 @@ class Settings:
         elif not self.modes and mode != option.get("currentValue"):
             yield MODE, "session/set_config_option", {"configId": option.get("id"), "value": mode}
 
-    def choice_of_model(self, model: str) -> tuple[int, str, dict[str, Any]]:
+    def model_request(self, model: str) -> tuple[int, str, dict[str, Any]]:
         """The request that chooses a model: its id, method and parameters; raises `NotOffered`."""
         if model in self._models:
             return MODEL, "session/set_model", {"modelId": model}
-        option = self._option("model")
-        if model in _values(option):
+        option = self._find_option("model")
+        if model in _option_values(option):
             return MODEL, "session/set_config_option", {"configId": option.get("id"), "value": model}
-        raise NotOffered("model_not_found", f"it has no model {model}", self._models or _values(option))
+        raise NotOffered("model_not_found", f"it has no model {model}", self._models or _option_values(option))
 
-    def choice_of(self, name: str, value: str) -> dict[str, Any]:
+    def option_params(self, name: str, value: str) -> dict[str, Any]:
         """The parameters that set an option, named by its id or category; raises `NotOffered`."""
-        option = self._option(name)
-        if value not in _values(option):
-            raise NotOffered("environment", f"it has no {name} {value}", _values(option))
+        option = self._find_option(name)
+        if value not in _option_values(option):
+            raise NotOffered("environment", f"it has no {name} {value}", _option_values(option))
         return {"configId": option.get("id"), "value": value}
 
-    def _option(self, name: str) -> Mapping[str, Any]:
-        return next((each for each in self._options if name in (each.get("id"), each.get("category"))), mapping(None))
+    def _find_option(self, name: str) -> Mapping[str, Any]:
+        return next((each for each in self._options if name in (each.get("id"), each.get("category"))), as_object(None))
 
 
-def _values(option: Mapping[str, Any]) -> list[str]:
+def _option_values(option: Mapping[str, Any]) -> list[str]:
     """The values of an option; they may stand in groups."""
     found: list[str] = []
-    for each in mappings(option.get("options")):
-        inner = mappings(each.get("options"))
+    for each in as_objects(option.get("options")):
+        inner = as_objects(each.get("options"))
         found += [str(one.get("value")) for one in inner] if inner else [str(each.get("value"))]
     return found
 
 
-def mapping(value: object) -> dict[str, Any]:
+def as_object(value: object) -> dict[str, Any]:
     """The value where it is an object, else an empty one."""
     return cast(dict[str, Any], value) if isinstance(value, dict) else {}
 
 
-def mappings(value: object) -> list[dict[str, Any]]:
+def as_objects(value: object) -> list[dict[str, Any]]:
     """The objects of a list; none where it is no list."""
-    return [mapping(each) for each in cast(list[object], value)] if isinstance(value, list) else []
+    return [as_object(each) for each in cast(list[object], value)] if isinstance(value, list) else []

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from inspan.contracts.driver import kind_told
+from inspan.contracts.driver import match_failure
 from inspan.protocol.events import (
     ErrorReported,
     Event,
@@ -14,17 +14,18 @@ from inspan.protocol.events import (
     TextSaid,
     TurnCompleted,
     TurnFailed,
+    TurnInterrupted,
     Unrecognized,
 )
 from inspan.protocol.outcome import FailureKind
-from inspan.protocol.usage import Told, Usage
+from inspan.protocol.usage import SessionTotals, Usage
 
-from . import spent
-from .call import in_meta
-from .calls import Calls
+from . import token_usage
 from .failures import FAILURES
-from .settings import mapping, mappings
-from .speaker import Beside, Habits
+from .profile import AcpProfile, SideLine
+from .settings import as_object, as_objects
+from .tool_call import find_in_meta
+from .tool_calls import ToolCalls
 
 # Before a thought that has none.
 _NO_HEADING = "****"
@@ -32,7 +33,7 @@ _STEPS: dict[str, Literal["pending", "active", "done"]] = {"in_progress": "activ
 _STOPS: dict[str, tuple[FailureKind, str]] = {
     "max_tokens": ("invalid_response", "the answer was cut at the model's limit of tokens"),
     "max_turn_requests": ("max_turns", "the agent has used up its turns"),
-    "refusal": ("refused", "the model refused to go on"),
+    "refusal": ("refused", "the model refused to continue"),
     "cancelled": ("unknown", "the agent cancelled its turn"),
 }
 
@@ -40,33 +41,34 @@ _STOPS: dict[str, tuple[FailureKind, str]] = {
 class Turn:
     """One turn. `update` gives nothing for an update of a kind that is not known."""
 
-    def __init__(self, *, partial: bool, told: Told, habits: Habits) -> None:
-        self.calls = Calls(habits=habits)
+    def __init__(self, *, partial: bool, reported: SessionTotals, profile: AcpProfile) -> None:
+        self.calls = ToolCalls(profile=profile)
         self.cancelled = False
         self._partial = partial
-        self._told = told
-        self._habits = habits
+        self._reported = reported
+        self._profile = profile
         self._held: list[str] = []
         self._held_as = ("", "", "")
         self._blocks = 0
         self._usage: Usage | None = None
+        self._told: Usage | None = None
         self._cost_usd: float | None = None
         self._complaint = ""
         self.problem = ""
         self._over = False
         self._handlers: dict[str, Callable[[Mapping[str, Any]], list[Event]]] = {
-            "agent_message_chunk": lambda update: self._chunk("text", update),
-            "agent_thought_chunk": lambda update: self._chunk("thought", update),
-            "tool_call": self._called,
-            "tool_call_update": self._called,
-            "plan": self._planned,
-            "usage_update": self._counted,
+            "agent_message_chunk": lambda update: self._on_chunk("text", update),
+            "agent_thought_chunk": lambda update: self._on_chunk("thought", update),
+            "tool_call": self._on_tool_call,
+            "tool_call_update": self._on_tool_call,
+            "plan": self._on_plan,
+            "usage_update": self._on_usage,
             # Of the conversation, not of the work in it.
-            "user_message_chunk": _silent,
-            "available_commands_update": _silent,
-            "current_mode_update": _silent,
-            "config_option_update": _silent,
-            "session_info_update": _silent,
+            "user_message_chunk": _ignore,
+            "available_commands_update": _ignore,
+            "current_mode_update": _ignore,
+            "config_option_update": _ignore,
+            "session_info_update": _ignore,
         }
 
     def update(self, update: Mapping[str, Any]) -> list[Event] | None:
@@ -88,19 +90,30 @@ class Turn:
     def finish(self, result: Mapping[str, Any]) -> list[Event]:
         """The end of the turn, as the answer to its prompt tells it."""
         self._over = True
-        told, reason = self._spent(result), str(result.get("stopReason") or "")
+        told, reason = self._turn_usage(result), str(result.get("stopReason") or "")
+        self._told = told
         left = [*self.flush(), *self.calls.finish()]
         if reason == "cancelled" and self.cancelled:
             return left
         if self.problem:
-            kind = self.kind_of(self.problem) or "unknown"
+            kind = self.classify_failure(self.problem) or "unknown"
             return [*left, TurnFailed(failure=kind, message=self.problem, usage=told, cost_usd=self._cost_usd)]
         if reason in _STOPS:
             kind, words = _STOPS[reason]
             return [*left, TurnFailed(failure=kind, message=words, usage=told, cost_usd=self._cost_usd)]
-        if self._complaint and (kind := self.kind_of(self._complaint)):
+        if self._complaint and (kind := self.classify_failure(self._complaint)):
             return [*left, TurnFailed(failure=kind, message=self._complaint, usage=told, cost_usd=self._cost_usd)]
         return [*left, TurnCompleted(usage=told, cost_usd=self._cost_usd)]
+
+    def build_interrupted(self) -> TurnInterrupted:
+        """The end of a turn that was cancelled, once its end was told."""
+        return TurnInterrupted(usage=self._told, cost_usd=self._cost_usd)
+
+    @property
+    def total(self) -> SessionTotals:
+        """What was told of the session up to this turn's end."""
+        usage = self._reported.usage + (self._told or Usage())
+        return SessionTotals(usage=usage, cost_usd=round(self._reported.cost_usd + (self._cost_usd or 0.0), 9))
 
     def fail(self, failure: FailureKind, message: str, *, status: int | None = None) -> list[Event]:
         """The end of a turn that an error ended."""
@@ -108,34 +121,34 @@ class Turn:
         left = [*self.flush(), *self.calls.finish()]
         return [*left, TurnFailed(failure=failure, message=message, status=status, usage=self._usage)]
 
-    def told_beside(self, told: Beside) -> list[Event]:
+    def handle_side_line(self, side_line: SideLine) -> list[Event]:
         """What a line beside the protocol tells."""
-        if told.usage:
-            self._usage = (self._usage or Usage()) + told.usage
-        self.problem = told.problem or self.problem
-        return [*told.events, *(self.calls.told_beside(told) if told.id else ())]
+        if side_line.usage:
+            self._usage = (self._usage or Usage()) + side_line.usage
+        self.problem = side_line.problem or self.problem
+        return [*side_line.events, *(self.calls.handle_side_line(side_line) if side_line.id else ())]
 
-    def kind_of(self, words: str) -> FailureKind | None:
+    def classify_failure(self, words: str) -> FailureKind | None:
         """The kind of failure that these words tell."""
-        return kind_told((*self._habits.failures, *FAILURES), words)
+        return match_failure((*self._profile.failures, *FAILURES), words)
 
-    def _chunk(self, kind: str, update: Mapping[str, Any]) -> list[Event]:
-        self._count_call(update)
-        content = mapping(update.get("content"))
+    def _on_chunk(self, kind: str, update: Mapping[str, Any]) -> list[Event]:
+        self._add_call_usage(update)
+        content = as_object(update.get("content"))
         text = content.get("text")
         if not isinstance(text, str):
             note = f"a chunk of {content.get('type')}"
             return [*self.flush(), Unrecognized(raw=str(content)[:1000], note=note)]
         if not text:
             return []
-        if own := self._habits.own_words and self._habits.own_words(update):
+        if own := self._profile.classify_notice and self._profile.classify_notice(update):
             self._complaint = text.strip() if own == "complaint" else self._complaint
-            if self._habits.retrying and self._habits.retrying.search(text):
+            if self._profile.retry_pattern and self._profile.retry_pattern.search(text):
                 self.problem = text.strip()
             return [*self.flush(), ErrorReported(message=text.strip())] if own == "complaint" else []
         self._complaint = ""
-        before = self.calls.settle()
-        held_as = (kind, str(update.get("messageId") or ""), str(in_meta(update, "parentToolUseId") or ""))
+        before = self.calls.flush_ended()
+        held_as = (kind, str(update.get("messageId") or ""), str(find_in_meta(update, "parentToolUseId") or ""))
         events = [*before, *self.flush()] if held_as != self._held_as or before else []
         if not self._held:
             self._blocks += 1
@@ -145,37 +158,37 @@ class Turn:
             events.append(TextDelta(block=f"text-{self._blocks}", text=text))
         return events
 
-    def _called(self, update: Mapping[str, Any]) -> list[Event]:
-        return [*self.flush(), *self.calls.told(update)]
+    def _on_tool_call(self, update: Mapping[str, Any]) -> list[Event]:
+        return [*self.flush(), *self.calls.handle_update(update)]
 
-    def _planned(self, update: Mapping[str, Any]) -> list[Event]:
+    def _on_plan(self, update: Mapping[str, Any]) -> list[Event]:
         steps = [
             PlanStep(text=str(entry.get("content") or ""), state=_STEPS.get(str(entry.get("status")), "pending"))
-            for entry in mappings(update.get("entries"))
+            for entry in as_objects(update.get("entries"))
         ]
         return [*self.flush(), PlanChanged(steps=steps)]
 
-    def _counted(self, update: Mapping[str, Any]) -> list[Event]:
-        cost = mapping(update.get("cost"))
+    def _on_usage(self, update: Mapping[str, Any]) -> list[Event]:
+        cost = as_object(update.get("cost"))
         amount = cost.get("amount")
         # Nothing at all is what agents say of a model whose price they do not know.
         if isinstance(amount, int | float) and amount > 0 and cost.get("currency") == "USD":
-            self._cost_usd = max(0.0, round(amount - self._told.cost_usd, 9))
+            self._cost_usd = max(0.0, round(amount - self._reported.cost_usd, 9))
         return []
 
-    def _count_call(self, update: Mapping[str, Any]) -> None:
-        usage = spent.tokens(mapping(update.get("_meta")).get("usage"))
+    def _add_call_usage(self, update: Mapping[str, Any]) -> None:
+        usage = token_usage.to_usage(as_object(update.get("_meta")).get("usage"))
         if usage:
             self._usage = (self._usage or Usage()) + usage
 
-    def _spent(self, result: Mapping[str, Any]) -> Usage | None:
-        if self._habits.usage == "call":
+    def _turn_usage(self, result: Mapping[str, Any]) -> Usage | None:
+        if self._profile.usage_scope == "call":
             return self._usage
-        told = spent.in_answer(result)
+        told = token_usage.usage_from_result(result)
         if told is None:
             return self._usage
-        return told - self._told.usage if self._habits.usage == "session" else told
+        return told - self._reported.usage if self._profile.usage_scope in ("session", "process") else told
 
 
-def _silent(update: Mapping[str, Any]) -> list[Event]:
+def _ignore(update: Mapping[str, Any]) -> list[Event]:
     return []

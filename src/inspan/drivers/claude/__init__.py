@@ -6,15 +6,34 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from inspan.contracts.driver import UUID, Capabilities, Channel, Driver, Install, Transcript
-from inspan.dialects.acp.channel import acp_channel
+from inspan.contracts.dialect import Dialect
+from inspan.contracts.driver import (
+    UUID_PATTERN,
+    Access,
+    Capabilities,
+    Channel,
+    Driver,
+    Install,
+    Launch,
+    LaunchContext,
+    ProgramSpec,
+    Provider,
+    Sessions,
+    SessionSupport,
+    StateFolder,
+    Transcript,
+    Trials,
+)
+from inspan.dialects.acp.channel import build_acp_channel
 from inspan.protocol.events import Event
+from inspan.protocol.task import Task
+from inspan.protocol.usage import SessionTotals
 
 from .dialect import FAILURES, ClaudeDialect
-from .launching import SWITCHES, launch
+from .launch import OVERRIDE_VARIABLES, launch
 
 if TYPE_CHECKING:
-    from inspan.dialects.acp.speaker import Speaker
+    from inspan.dialects.acp.profile import AcpAgent
 
 
 _ADAPTER = "@agentclientprotocol/claude-agent-acp"
@@ -26,16 +45,16 @@ def _read(session: bytes) -> Sequence[Event]:
     return read(session)
 
 
-def _speaker() -> "Speaker":
-    from .acp import SPEAKER  # Start-up time: few runs take this channel.
+def _load_acp_agent() -> "AcpAgent":
+    from .acp import ACP_AGENT  # Start-up time: few runs take this channel.
 
-    return SPEAKER
+    return ACP_AGENT
 
 
-def _acp(capabilities: Capabilities) -> Channel:
+def _build_acp_channel(capabilities: Capabilities) -> Channel:
     """Its adapter to the Agent Client Protocol, which carries a program of its own."""
-    return acp_channel(
-        _speaker,
+    return build_acp_channel(
+        _load_acp_agent,
         program="claude-agent-acp",
         install=Install(
             source="npm",
@@ -44,29 +63,54 @@ def _acp(capabilities: Capabilities) -> Channel:
             program=f"node_modules/{_ADAPTER}/dist/index.js",
             node=(22,),
         ),
-        version_words=re.compile(r"^(\d+)\.(\d+)\.(\d+)"),
+        version_pattern=re.compile(r"^(\d+)\.(\d+)\.(\d+)"),
         oldest=(0, 99, 0),
         capabilities=msgspec.structs.replace(
             capabilities,
             presets_session_id=False,
-            root_needs_box=False,
+            root_needs_sandbox=False,
             output_schema="asked",
             attachments=tuple(kind for kind in capabilities.attachments if kind.startswith("image/")),
         ),
-        cannot={"transcript": "The adapter does not tell reasoning tokens, which the transcript has (0.99.0)."},
-        differs={
-            "turn_completed.usage": "Reasoning tokens are not told; they are in the output.",
-            "turn_failed.message": "In fewer words.",
-            "turn_failed.status": "Not told.",
+        unsupported_scenarios={
+            "transcript": "The adapter does not report reasoning tokens, which the transcript has (0.99.0)."
+        },
+        event_differences={
+            "turn_completed.usage": "Reasoning tokens are not reported; they are in the output.",
+            "turn_failed.message": "Shorter.",
+            "turn_failed.status": "Not reported.",
         },
     )
 
 
+def _launch_rpc(task: Task, context: LaunchContext) -> Launch:
+    from .rpc import launch  # Start-up time: few runs are sessions.
+
+    return launch(task, context)
+
+
+def _build_rpc_dialect(task: Task, reported: SessionTotals) -> Dialect:
+    from .rpc import ClaudeRpcDialect  # Start-up time, as above.
+
+    return ClaudeRpcDialect(task, reported)
+
+
+_RPC_SESSION = SessionSupport(
+    messages=True,
+    steer=True,
+    interrupt=True,
+    ask=True,
+    ask_patterns=True,
+    changed_input=True,
+    questions=True,
+    model=True,
+    mode=True,
+)
 _CAPABILITIES = Capabilities(
     presets_session_id=True,
     reports_cost=True,
     streams_text=True,
-    root_needs_box=True,
+    root_needs_sandbox=True,
     review="yes",
     complete="yes",
     allowed_tools="yes",
@@ -94,78 +138,95 @@ _CAPABILITIES = Capabilities(
 DRIVER = Driver(
     name="claude",
     title="Claude Code",
-    program="claude",
-    wire="messages",
-    channels=(Channel(kind="stream", launch=launch, dialect=ClaudeDialect), _acp(_CAPABILITIES)),
-    install=Install(
-        package="claude-agent-sdk",
-        release="0.2.182",
-        version="2.1.325",
-        program="claude_agent_sdk/_bundled/claude",
-        elsewhere=Install(
-            source="npm",
-            package="@anthropic-ai/claude-code-{platform}",
-            program="node_modules/@anthropic-ai/claude-code-{platform}/claude",
-            dependencies=False,
+    program=ProgramSpec(
+        command="claude",
+        install=Install(
+            package="claude-agent-sdk",
+            release="0.2.182",
+            version="2.1.325",
+            program="claude_agent_sdk/_bundled/claude",
+            alternative=Install(
+                source="npm",
+                package="@anthropic-ai/claude-code-{platform}",
+                program="node_modules/@anthropic-ai/claude-code-{platform}/claude",
+                dependencies=False,
+            ),
+        ),
+        version_pattern=re.compile(r"(\d+)\.(\d+)\.(\d+) \(Claude Code\)"),
+        oldest=(2, 1, 212),
+        required_flags=(
+            "--output-format",
+            "--input-format",
+            "--permission-mode",
+            "--tools",
+            "--allowedTools",
+            "--disallowedTools",
+            "--setting-sources",
+            "--settings",
+            "--resume",
+            "--fork-session",
+            "--session-id",
+            "--model",
+            "--effort",
+            "--json-schema",
+            "--add-dir",
+            "--include-partial-messages",
+            "--mcp-config",
+            "--strict-mcp-config",
         ),
     ),
-    version_words=re.compile(r"(\d+)\.(\d+)\.(\d+) \(Claude Code\)"),
-    oldest=(2, 1, 212),
-    accepts=(
-        "--output-format",
-        "--input-format",
-        "--permission-mode",
-        "--tools",
-        "--allowedTools",
-        "--disallowedTools",
-        "--setting-sources",
-        "--settings",
-        "--resume",
-        "--fork-session",
-        "--session-id",
-        "--model",
-        "--effort",
-        "--json-schema",
-        "--add-dir",
-        "--include-partial-messages",
-        "--mcp-config",
-        "--strict-mcp-config",
+    provider=Provider(
+        wire="messages",
+        credentials=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+        vendor="anthropic",
+        base_url="https://api.anthropic.com",
+        base_url_variables=("ANTHROPIC_BASE_URL",),
     ),
-    config_variable="CLAUDE_CONFIG_DIR",
-    state_paths=("~/.claude", "~/.claude.json"),
-    login_paths=("~/.claude/.credentials.json",),
-    credentials=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
-    variables=("ANTHROPIC_", "CLAUDE_", "CLAUDECODE"),
+    channels=(
+        Channel(kind="stream", launch=launch, dialect=ClaudeDialect),
+        Channel(name="rpc", kind="rpc", launch=_launch_rpc, dialect=_build_rpc_dialect, session=_RPC_SESSION),
+        _build_acp_channel(_CAPABILITIES),
+    ),
+    state=StateFolder(
+        config_variable="CLAUDE_CONFIG_DIR",
+        state_paths=("~/.claude", "~/.claude.json"),
+        login_paths=("~/.claude/.credentials.json",),
+        nesting_variables=(
+            "IS_SANDBOX",
+            "CLAUDECODE",
+            "CLAUDE_CODE_ENTRYPOINT",
+            "CLAUDE_CODE_SSE_PORT",
+            "CLAUDE_CODE_SESSION_ID",
+            "CLAUDE_CODE_CHILD_SESSION",
+        ),
+    ),
+    access=Access(
+        variables=("ANTHROPIC_", "CLAUDE_", "CLAUDECODE"),
+        login_hint="run `claude` once and /login, or set ANTHROPIC_API_KEY",
+        direct_address="launch",
+        login_url="https://api.anthropic.com",
+        override_variables=OVERRIDE_VARIABLES,
+        override_settings=(
+            ("~/.claude/settings.json", "apiKeyHelper"),
+            ("~/.claude/settings.json", "env.ANTHROPIC_API_KEY"),
+            ("~/.claude/settings.json", "env.ANTHROPIC_AUTH_TOKEN"),
+            ("~/.claude/settings.json", "env.ANTHROPIC_BASE_URL"),
+            ("~/.claude/settings.json", "env.CLAUDE_CODE_USE_BEDROCK"),
+            ("~/.claude/settings.json", "env.CLAUDE_CODE_USE_VERTEX"),
+        ),
+        settings_modes=("exec", "complete"),
+    ),
     failures=FAILURES,
-    transcripts="projects/*/{session_id}.jsonl",
-    transcript=Transcript(read=_read),
-    session_ids=UUID,
-    login_hint="run `claude` once and /login, or set ANTHROPIC_API_KEY",
-    provider="anthropic",
-    base_url="https://api.anthropic.com",
-    base_url_variables=("ANTHROPIC_BASE_URL",),
-    login_url="https://api.anthropic.com",
-    switches=SWITCHES,
-    settings=(
-        ("~/.claude/settings.json", "apiKeyHelper"),
-        ("~/.claude/settings.json", "env.ANTHROPIC_API_KEY"),
-        ("~/.claude/settings.json", "env.ANTHROPIC_AUTH_TOKEN"),
-        ("~/.claude/settings.json", "env.ANTHROPIC_BASE_URL"),
-        ("~/.claude/settings.json", "env.CLAUDE_CODE_USE_BEDROCK"),
-        ("~/.claude/settings.json", "env.CLAUDE_CODE_USE_VERTEX"),
+    sessions=Sessions(
+        transcript_pattern="projects/*/{session_id}.jsonl",
+        transcript=Transcript(read=_read),
+        session_id_pattern=UUID_PATTERN,
     ),
-    settings_in=("exec", "complete"),
     capabilities=_CAPABILITIES,
     instructions="CLAUDE.md",
     skills=(".claude/skills",),
-    trial_model="claude-haiku-4-5",
-    markers=(
-        "IS_SANDBOX",
-        "CLAUDECODE",
-        "CLAUDE_CODE_ENTRYPOINT",
-        "CLAUDE_CODE_SSE_PORT",
-        "CLAUDE_CODE_SESSION_ID",
-        "CLAUDE_CODE_CHILD_SESSION",
+    trials=Trials(
+        trial_model="claude-haiku-4-5",
     ),
     default=True,
 )

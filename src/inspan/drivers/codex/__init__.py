@@ -6,15 +6,35 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from inspan.contracts.driver import UUID, Capabilities, Channel, Driver, Install, Transcript
-from inspan.dialects.acp.channel import acp_channel
+from inspan.contracts.dialect import Dialect
+from inspan.contracts.driver import (
+    UUID_PATTERN,
+    Access,
+    Capabilities,
+    Channel,
+    Driver,
+    Install,
+    Launch,
+    LaunchContext,
+    ProgramSpec,
+    ProjectCode,
+    Provider,
+    Sessions,
+    SessionSupport,
+    StateFolder,
+    Transcript,
+    Trials,
+)
+from inspan.dialects.acp.channel import build_acp_channel
 from inspan.protocol.events import Event
+from inspan.protocol.task import Task
+from inspan.protocol.usage import SessionTotals
 
-from .dialect import FAILURES, CodexDialect, told_in
-from .launching import launch
+from .dialect import FAILURES, CodexDialect, read_totals
+from .launch import KEY_VARIABLE, launch
 
 if TYPE_CHECKING:
-    from inspan.dialects.acp.speaker import Speaker
+    from inspan.dialects.acp.profile import AcpAgent
 
 _ADAPTER = "@agentclientprotocol/codex-acp"
 
@@ -25,16 +45,16 @@ def _read(session: bytes) -> Sequence[Event]:
     return read(session)
 
 
-def _speaker() -> "Speaker":
-    from .acp import SPEAKER  # Start-up time: few runs take this channel.
+def _load_acp_agent() -> "AcpAgent":
+    from .acp import ACP_AGENT  # Start-up time: few runs take this channel.
 
-    return SPEAKER
+    return ACP_AGENT
 
 
-def _acp(capabilities: Capabilities) -> Channel:
+def _build_acp_channel(capabilities: Capabilities) -> Channel:
     """Its adapter to the Agent Client Protocol, which carries a program of its own."""
-    return acp_channel(
-        _speaker,
+    return build_acp_channel(
+        _load_acp_agent,
         program="codex-acp",
         install=Install(
             source="npm",
@@ -43,8 +63,10 @@ def _acp(capabilities: Capabilities) -> Channel:
             program=f"node_modules/{_ADAPTER}/dist/index.js",
             node=(22,),
         ),
-        version_words=re.compile(r"codex-acp (\d+)\.(\d+)\.(\d+)"),
+        version_pattern=re.compile(r"codex-acp (\d+)\.(\d+)\.(\d+)"),
         oldest=(2, 6, 0),
+        # The adapter calls every project trusted, whatever the settings say (2.6.0).
+        project_code=tuple(ProjectCode(path=f".codex/{name}", above=False) for name in ("config.toml", "hooks.json")),
         capabilities=msgspec.structs.replace(
             capabilities,
             streams_text=True,
@@ -52,14 +74,52 @@ def _acp(capabilities: Capabilities) -> Channel:
             system_prompt="asked",
             grants=("mcp__",),
         ),
-        cannot={
-            "transcript": "The adapter tells a command as the model gave it, and of a patch no input; the transcript "
+        unsupported_scenarios={
+            "transcript": "The adapter reports a command as the model gave it, and no input of a patch; the transcript "
             "has the command with its shell, and the files of a patch (2.6.0).",
         },
-        differs={
+        event_differences={
             "tool_started.input": "A command as the model gave it, with its folder; of a patch nothing.",
             "command_executed.command": "As the model gave it, without the shell around it.",
-            "turn_failed.message": "In fewer words.",
+            "turn_failed.message": "Shorter.",
+        },
+    )
+
+
+def _launch_rpc(task: Task, context: LaunchContext) -> Launch:
+    from .app_server_launch import launch  # Start-up time: few runs are sessions.
+
+    return launch(task, context)
+
+
+def _build_rpc_dialect(task: Task, reported: SessionTotals) -> Dialect:
+    from .app_server import CodexRpcDialect  # Start-up time, as above.
+
+    return CodexRpcDialect(task, reported)
+
+
+def _build_rpc_channel(capabilities: Capabilities) -> Channel:
+    """Its server for other programs, which is spoken with as it works."""
+    return Channel(
+        name="rpc",
+        kind="rpc",
+        launch=_launch_rpc,
+        dialect=_build_rpc_dialect,
+        oldest=(0, 163, 0),
+        capabilities=msgspec.structs.replace(capabilities, streams_text=True),
+        session=SessionSupport(
+            messages=True,
+            steer=True,
+            interrupt=True,
+            ask=True,
+            ask_patterns=True,
+            questions=True,
+            model=True,
+            effort=True,
+        ),
+        event_differences={
+            "plan_changed": "It tells which step is being worked on, and does not repeat the plan at the end.",
+            "turn_failed.status": "Reported where the provider gave one.",
         },
     )
 
@@ -82,71 +142,91 @@ _CAPABILITIES = Capabilities(
     notes={
         "review": "Servers of tools in your own settings are started; those that you have approved can be called.",
         "allowed_tools": "It has no list of tools: use mode review, which its sandbox holds to reading.",
-        "complete": "Without tools, unless some are allowed: then it reads by its shell, in a read-only sandbox.",
-        "mcp": "A server that was asked for and does not start ends the run.",
+        "complete": "Without tools, unless some are allowed: then it reads by its shell, in a read-only sandbox. Its "
+        "newest models are still offered a JavaScript of their own, which has no function that reaches the machine.",
+        "mcp": "A server that was asked for and does not start ends the run. A secret in the query of its url stands "
+        "on the command line: give it in a header.",
         "max_turns": "It counts no turns; with a gateway, inspan counts its model calls.",
-        "reports_denials": "Commands that its sandbox stops are told to the model only; other denials are listed.",
-        "reports_usage": "Without a gateway the tokens of its subagents are not told.",
+        "reports_denials": "Commands that its sandbox stops are reported to the model only; other denials are listed.",
+        "reports_usage": "Without a gateway the tokens of its subagents are not reported.",
     },
 )
 
 DRIVER = Driver(
     name="codex",
     title="Codex",
-    program="codex",
-    wire="responses",
-    channels=(Channel(kind="stream", launch=launch, dialect=CodexDialect), _acp(_CAPABILITIES)),
-    install=Install(
-        package="openai-codex-cli-bin",
-        program="codex_cli_bin/bin/codex",
-        version="0.163.0",
+    program=ProgramSpec(
+        command="codex",
+        install=Install(
+            package="openai-codex-cli-bin",
+            program="codex_cli_bin/bin/codex",
+            version="0.163.0",
+        ),
+        version_pattern=re.compile(r"codex-cli (\d+)\.(\d+)\.(\d+)"),
+        oldest=(0, 149, 0),
+        required_flags=(
+            "--json",
+            "--image",
+            "--skip-git-repo-check",
+            "--dangerously-bypass-approvals-and-sandbox",
+            "--sandbox",
+            "--ignore-rules",
+            "--config",
+            "--model",
+            "--output-schema",
+            "--add-dir",
+            "--disable",
+            "resume",
+        ),
+        help_args=("exec", "--help"),
+        bundled_bwrap="codex_cli_bin/codex-resources/bwrap",
     ),
-    version_words=re.compile(r"codex-cli (\d+)\.(\d+)\.(\d+)"),
-    oldest=(0, 149, 0),
-    accepts=(
-        "--json",
-        "--image",
-        "--skip-git-repo-check",
-        "--dangerously-bypass-approvals-and-sandbox",
-        "--sandbox",
-        "--ignore-rules",
-        "--config",
-        "--model",
-        "--output-schema",
-        "--add-dir",
-        "--disable",
-        "resume",
+    provider=Provider(
+        wire="responses",
+        credentials=(KEY_VARIABLE, "OPENAI_API_KEY", "CODEX_ACCESS_TOKEN"),
+        # The program itself does not look at this one.
+        key_aliases=("OPENAI_API_KEY",),
+        vendor="openai",
+        base_url="https://api.openai.com/v1",
+        base_url_variables=("OPENAI_BASE_URL",),
     ),
-    help_words=("exec", "--help"),
-    config_variable="CODEX_HOME",
-    state_paths=("~/.codex",),
-    login_paths=("~/.codex/auth.json",),
-    credentials=("CODEX_API_KEY", "OPENAI_API_KEY", "CODEX_ACCESS_TOKEN"),
-    # The program itself does not look at this one.
-    key_aliases=("OPENAI_API_KEY",),
-    variables=("CODEX_", "OPENAI_"),
+    channels=(
+        Channel(kind="stream", launch=launch, dialect=CodexDialect),
+        _build_rpc_channel(_CAPABILITIES),
+        _build_acp_channel(_CAPABILITIES),
+    ),
+    state=StateFolder(
+        config_variable="CODEX_HOME",
+        state_paths=("~/.codex",),
+        login_paths=("~/.codex/auth.json",),
+        leftover_dirs=(".git", ".codex", ".agents", ".aws"),
+    ),
+    access=Access(
+        variables=("CODEX_", "OPENAI_"),
+        login_hint="codex login, or set CODEX_API_KEY",
+        direct_address="launch",
+        ignored_variables=("OPENAI_BASE_URL",),
+        login_url="https://chatgpt.com/backend-api/codex",
+        override_settings=(
+            ("~/.codex/config.toml", "model_provider"),
+            ("~/.codex/config.toml", "openai_base_url"),
+            ("~/.codex/config.toml", "profile"),
+        ),
+        bound_credentials=("CODEX_ACCESS_TOKEN",),
+    ),
     failures=FAILURES,
-    transcripts="sessions/*/*/*/rollout-*-{session_id}.jsonl",
-    told_in=told_in,
-    transcript=Transcript(read=_read),
-    # A name that is no id would silently begin a new thread (0.163).
-    session_ids=UUID,
-    login_hint="codex login, or set CODEX_API_KEY",
-    provider="openai",
-    base_url="https://api.openai.com/v1",
-    base_url_variables=("OPENAI_BASE_URL",),
-    login_url="https://chatgpt.com/backend-api/codex",
-    settings=(
-        ("~/.codex/config.toml", "model_provider"),
-        ("~/.codex/config.toml", "openai_base_url"),
-        ("~/.codex/config.toml", "profile"),
+    sessions=Sessions(
+        transcript_pattern="sessions/*/*/*/rollout-*-{session_id}.jsonl",
+        read_totals=read_totals,
+        transcript=Transcript(read=_read),
+        # A name that is no id would silently begin a new thread (0.163).
+        session_id_pattern=UUID_PATTERN,
     ),
-    bound_credentials=("CODEX_ACCESS_TOKEN",),
     capabilities=_CAPABILITIES,
     instructions="AGENTS.md",
     skills=(".agents/skills",),
-    trial_model="gpt-5.5",
-    litter=(".git", ".codex", ".agents", ".aws"),
-    carries_bwrap="codex_cli_bin/codex-resources/bwrap",
-    demonstrates=True,
+    trials=Trials(
+        trial_model="gpt-5.5",
+        demo_agent=True,
+    ),
 )

@@ -4,54 +4,54 @@ from typing import Any
 
 import msgspec
 
-from inspan.contracts.driver import Launch, Place
-from inspan.dialects.acp.opening import Opening, opening_of
-from inspan.dialects.acp.speaker import Habits, Speaker
+from inspan.contracts.driver import Launch, LaunchContext
+from inspan.dialects.acp.profile import AcpAgent, AcpProfile
+from inspan.dialects.acp.session_setup import SessionSetup, default_setup
 from inspan.protocol.task import Task
 
 from .dialect import FAILURES
-from .launching import TOKEN, takes_no_tools
+from .launch import TOKEN_VARIABLE, build_provider, takes_no_tools
 
 # By the names that they have in its usual channel.
 _NAMES = {"exec_command": "shell", "edit": "apply_patch"}
-_HABITS = Habits(
+_PROFILE = AcpProfile(
     failures=FAILURES,
-    quiet=frozenset({"_auth/status_update"}),
+    ignored_methods=frozenset({"_auth/status_update"}),
     # Warnings, and the reason why a turn has failed: it then ends that turn as if nothing had happened.
-    own_words=lambda update: "" if update.get("messageId") else "complaint",
-    tool_name=lambda update: _NAMES.get(str(update.get("name") or update.get("kind")), ""),
+    classify_notice=lambda update: "" if update.get("messageId") else "complaint",
+    find_tool_name=lambda update: _NAMES.get(str(update.get("name") or update.get("kind")), ""),
 )
 
 
-def launch(task: Task, place: Place) -> Launch:
+def launch(task: Task, context: LaunchContext) -> Launch:
     """Its settings go in by a variable, as JSON; the program below it gets the run's token in another."""
-    env = {"CODEX_CONFIG": msgspec.json.encode(_config(task, place)).decode(), "NO_BROWSER": "1"}
-    # The adapter asks about nothing then. In a review the box of the run holds it, in which its own would not start.
+    env = {"CODEX_CONFIG": msgspec.json.encode(_build_config(task, context)).decode(), "NO_BROWSER": "1"}
+    # The adapter asks about nothing then. In a review the run's sandbox holds it, in which its own would not start.
     env["INITIAL_AGENT_MODE"] = "agent-full-access"
-    if place.endpoint:
+    if build_provider(context):
         env["MODEL_PROVIDER"] = "inspan"
-        if place.endpoint.variable:
-            env[TOKEN] = place.endpoint.token
+    if context.endpoint and context.endpoint.variable:
+        env[TOKEN_VARIABLE] = context.endpoint.token
     if takes_no_tools(task):
         env["CODEX_EXEC_SERVER_URL"] = "none"
-    return Launch(argv=(place.program, *task.options), env=env)
+    return Launch(argv=(context.program, *task.options), env=env)
 
 
-def opening(task: Task, place: Place) -> Opening:
-    return opening_of(task, place, modes=("agent-full-access",))
+def build_setup(task: Task, context: LaunchContext) -> SessionSetup:
+    return default_setup(task, context, modes=("agent-full-access",))
 
 
-def _config(task: Task, place: Place) -> dict[str, Any]:
+def _build_config(task: Task, context: LaunchContext) -> dict[str, Any]:
     config: dict[str, Any] = {
         "model": task.model,
         "model_reasoning_effort": task.effort,
         "developer_instructions": task.append_system_prompt,
     }
     config = {name: value for name, value in config.items() if value}
-    if place.endpoint:
+    if known := build_provider(context):
         config["model_provider"] = "inspan"
-        config["model_providers"] = {"inspan": _provider(place)}
-    if place.config:
+        config["model_providers"] = {"inspan": known}
+    if context.config:
         config |= {"analytics": {"enabled": False}, "check_for_update_on_startup": False}
         config["skills"] = {"include_instructions": False}
     if takes_no_tools(task):
@@ -60,12 +60,4 @@ def _config(task: Task, place: Place) -> dict[str, Any]:
     return config
 
 
-def _provider(place: Place) -> dict[str, Any]:
-    if place.endpoint is None:
-        return {}
-    way_in = {"env_key": TOKEN} if place.endpoint.variable else {"requires_openai_auth": True}
-    retries = {"request_max_retries": 0, "stream_max_retries": 0, "stream_idle_timeout_ms": 3600000}
-    return {"name": "inspan", "base_url": place.endpoint.url, "wire_api": "responses", **way_in, **retries}
-
-
-SPEAKER = Speaker(launch=launch, opening=opening, habits=_HABITS)
+ACP_AGENT = AcpAgent(launch=launch, build_setup=build_setup, profile=_PROFILE)

@@ -91,7 +91,7 @@ class Frame(msgspec.Struct, rename="camel"):
     exit_code: int | None = None
 
 
-class _Measured(msgspec.Struct):
+class _SpanAttributes(msgspec.Struct):
     """The attributes of a span, by the names of OpenTelemetry."""
 
     operation: str = msgspec.field(name="gen_ai.operation.name", default="")
@@ -105,7 +105,7 @@ class _Measured(msgspec.Struct):
 class Span(msgspec.Struct, rename="camel"):
     """Something that it measured: a call of the model, a tool, or all the work on a prompt."""
 
-    attributes: _Measured = msgspec.field(default_factory=_Measured)
+    attributes: _SpanAttributes = msgspec.field(default_factory=_SpanAttributes)
     parent_span_id: str = ""
 
     @property

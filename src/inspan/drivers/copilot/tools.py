@@ -2,7 +2,13 @@
 
 from collections.abc import Iterable
 
-from inspan.contracts.granting import is_free, of_server, parted
+from inspan.contracts.tool_grants import (
+    is_unrestricted,
+    list_granted_tools,
+    offers_everything,
+    split_mcp_tool,
+    split_pattern,
+)
 from inspan.protocol.task import Task
 
 _SHELL = ("bash", "read_bash", "write_bash", "stop_bash", "list_bash")
@@ -40,81 +46,92 @@ _BUILT_IN = (
 _NO_TOOL = "none"
 
 
-def permissions(task: Task) -> list[str]:
+def permission_argv(task: Task) -> list[str]:
     """What the mode and the lists of a task mean as its options."""
-    if is_free(task):
-        return ["--allow-all", *_denied(task.disallowed_tools)]
-    extra = task.allowed_tools or ()
+    if is_unrestricted(task):
+        return ["--allow-all", *_deny_argv(task.disallowed_tools)]
+    if task.ask and offers_everything(task):
+        return _deny_argv(task.disallowed_tools)
+    extra = list_granted_tools(task)
     if task.mode != "review":
-        return [*_offered(extra, task), *_allowed(extra), *_denied(task.disallowed_tools)]
+        return [*_offer_argv(extra, task), *_allow_argv(extra, task), *_deny_argv(task.disallowed_tools)]
     granted = (*_READERS, *extra)
-    held = ["--deny-tool=write"] if not _asks_to_write(extra) else []
+    held = ["--deny-tool=write"] if not _has_write(extra) else []
     # It reads anywhere, as a review may; a redirection into a file is a write that `shell` alone does not allow.
-    return ["--allow-all-paths", *_offered(granted, task), *_allowed(granted), *held, *_denied(task.disallowed_tools)]
+    return [
+        "--allow-all-paths",
+        *_offer_argv(granted, task),
+        *_allow_argv(granted, task),
+        *held,
+        *_deny_argv(task.disallowed_tools),
+    ]
 
 
-def _asks_to_write(patterns: Iterable[str]) -> bool:
-    return any(_KINDS.get(parted(pattern)[0]) == "write" for pattern in patterns)
+def _has_write(patterns: Iterable[str]) -> bool:
+    return any(_KINDS.get(split_pattern(pattern)[0]) == "write" for pattern in patterns)
 
 
-def _offered(patterns: tuple[str, ...], task: Task) -> list[str]:
+def _offer_argv(patterns: tuple[str, ...], task: Task) -> list[str]:
     """What the model gets to see. A whole server cannot be listed: then all is left out that is not allowed."""
-    withheld = {name for pattern in task.disallowed_tools for name in _withheld(pattern)}
-    names = [name for pattern in patterns for name in _names(pattern) if name not in withheld]
+    withheld = {name for pattern in task.disallowed_tools for name in _names_to_exclude(pattern)}
+    names = [name for pattern in patterns for name in _tool_names(pattern) if name not in withheld]
     if any(_is_whole_server(pattern) for pattern in patterns):
         return ["--excluded-tools=" + ",".join(name for name in _BUILT_IN if name not in names)]
     return ["--available-tools=" + ",".join(dict.fromkeys(names or [_NO_TOOL]))]
 
 
-def _allowed(patterns: Iterable[str]) -> list[str]:
-    kinds = dict.fromkeys(kind for pattern in patterns if (kind := _permission(pattern)))
+def _allow_argv(patterns: Iterable[str], task: Task) -> list[str]:
+    """What it does without a question; where somebody is asked, the rules of the run answer instead."""
+    if task.ask:
+        return []
+    kinds = dict.fromkeys(kind for pattern in patterns if (kind := _permission_kind(pattern)))
     return [f"--allow-tool={kind}" for kind in kinds]
 
 
-def _denied(patterns: Iterable[str]) -> list[str]:
+def _deny_argv(patterns: Iterable[str]) -> list[str]:
     """Taken from the model where the whole tool is meant, and denied where it is called all the same."""
     patterns = tuple(patterns)
-    names = dict.fromkeys(name for pattern in patterns for name in _withheld(pattern))
-    kinds = dict.fromkeys(kind for pattern in patterns if (kind := _denial(pattern, patterns)))
+    names = dict.fromkeys(name for pattern in patterns for name in _names_to_exclude(pattern))
+    kinds = dict.fromkeys(kind for pattern in patterns if (kind := _denial_kind(pattern, patterns)))
     return [
         *([f"--excluded-tools={','.join(names)}"] if names else []),
         *(f"--deny-tool={kind}" for kind in kinds),
     ]
 
 
-def _names(pattern: str) -> tuple[str, ...]:
-    name, _ = parted(pattern)
-    if server := of_server(pattern):
+def _tool_names(pattern: str) -> tuple[str, ...]:
+    name, _ = split_pattern(pattern)
+    if server := split_mcp_tool(pattern):
         return (f"{server[0]}-{server[1]}",) if server[1] else ()
     return _NAMES.get(name, (name,))
 
 
-def _withheld(pattern: str) -> tuple[str, ...]:
+def _names_to_exclude(pattern: str) -> tuple[str, ...]:
     """The tools that a pattern takes away whole; one with a rule in it takes away uses of a tool."""
-    return () if parted(pattern)[1] else _names(pattern)
+    return () if split_pattern(pattern)[1] else _tool_names(pattern)
 
 
-def _permission(pattern: str) -> str:
-    name, rule = parted(pattern)
-    if server := of_server(pattern):
+def _permission_kind(pattern: str) -> str:
+    name, rule = split_pattern(pattern)
+    if server := split_mcp_tool(pattern):
         return f"{server[0]}({server[1]})" if server[1] else server[0]
     kind = _KINDS.get(name, "")
-    return f"{kind}({_rule(rule)})" if kind and rule else kind
+    return f"{kind}({_to_rule(rule)})" if kind and rule else kind
 
 
-def _denial(pattern: str, patterns: tuple[str, ...]) -> str:
+def _denial_kind(pattern: str, patterns: tuple[str, ...]) -> str:
     """The kind of permission to deny. Editing and writing need the same one: it is denied where neither is left."""
-    named = {parted(each)[0] for each in patterns}
+    named = {split_pattern(each)[0] for each in patterns}
     half = pattern in ("Edit", "Write") and not {"Edit", "Write"} <= named
-    return "" if half else _permission(pattern)
+    return "" if half else _permission_kind(pattern)
 
 
-def _rule(rule: str) -> str:
+def _to_rule(rule: str) -> str:
     """`git diff *` as it writes it: `git diff:*`."""
     words = rule.removesuffix("*").rstrip(" :")
     return f"{words}:*" if rule.endswith("*") and words else rule
 
 
 def _is_whole_server(pattern: str) -> bool:
-    server = of_server(pattern)
+    server = split_mcp_tool(pattern)
     return server is not None and not server[1]

@@ -6,20 +6,34 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from inspan.contracts.driver import UUID, Capabilities, Channel, Driver, Install, Transcript
-from inspan.dialects.acp.channel import acp_channel
+from inspan.contracts.driver import (
+    UUID_PATTERN,
+    Access,
+    Capabilities,
+    Channel,
+    Driver,
+    Install,
+    ProgramSpec,
+    Provider,
+    Sessions,
+    SessionSupport,
+    StateFolder,
+    Transcript,
+    Trials,
+)
+from inspan.dialects.acp.channel import build_acp_channel
 from inspan.protocol.events import Event
 
 from .dialect import FAILURES, GeminiDialect
-from .launching import EFFORTS, launch
+from .launch import EFFORTS, launch
 
 if TYPE_CHECKING:
-    from inspan.dialects.acp.speaker import Speaker
+    from inspan.dialects.acp.profile import AcpAgent
 
 _CAPABILITIES = Capabilities(
     presets_session_id=True,
     streams_text=True,
-    review_needs_box=True,
+    review_needs_sandbox=True,
     review="yes",
     complete="yes",
     allowed_tools="yes",
@@ -35,7 +49,7 @@ _CAPABILITIES = Capabilities(
     mcp=("stdio", "http"),
     notes={
         "exec": "Without a person to ask, it never edits build files such as package.json by its own tools (0.61).",
-        "review": "Its rules take its editors away; a box keeps its shell from writing. A project's own settings "
+        "review": "Its rules take its editors away; a sandbox keeps its shell from writing. A project's own settings "
         "and hooks are not read.",
         "allowed_tools": "Commands can be held to a pattern, as in Bash(git *); other tools only as a whole.",
         "max_turns": "With a gateway, inspan counts its model calls.",
@@ -59,14 +73,14 @@ def _read(session: bytes) -> Sequence[Event]:
     return read(session)
 
 
-def _speaker() -> "Speaker":
-    from .acp import SPEAKER  # Start-up time: few runs take this channel.
+def _load_acp_agent() -> "AcpAgent":
+    from .acp import ACP_AGENT  # Start-up time: few runs take this channel.
 
-    return SPEAKER
+    return ACP_AGENT
 
 
-_ACP = acp_channel(
-    _speaker,
+_ACP = build_acp_channel(
+    _load_acp_agent,
     msgspec.structs.replace(
         _CAPABILITIES,
         presets_session_id=False,
@@ -74,71 +88,85 @@ _ACP = acp_channel(
         fork="no",
         notes={**_CAPABILITIES.notes, "resume": _NO_LOAD, "fork": "`gemini --acp` offers no session/fork (0.61)."},
     ),
-    cannot={
+    unsupported_scenarios={
         "resume": _NO_LOAD,
         "fork": "`gemini --acp` offers no session/fork (0.61).",
         "long_output": "A result of 5 MB ends its turn as one that was cut (max_tokens), and the model is not asked "
         "again (0.61).",
-        "transcript": "By this channel it does not tell what its tools were given, but for commands (0.61).",
+        "transcript": "By this channel it does not report what its tools were given, but for commands (0.61).",
     },
-    differs={
+    event_differences={
         "tool_started.input": "Of a command without its description; of other tools nothing.",
-        "tool_completed.output": "A new file is told as one that was overwritten.",
+        "tool_completed.output": "A new file is reported as one that was overwritten.",
         "turn_failed.message": "Without the words around it.",
     },
+    session=SessionSupport(messages=True, interrupt=True, ask=True, ask_patterns=True),
 )
 
 DRIVER = Driver(
     name="gemini",
     title="Gemini CLI",
-    program="gemini",
-    wire="generate",
-    channels=(Channel(kind="stream", launch=launch, dialect=GeminiDialect), _ACP),
-    install=Install(
-        source="npm",
-        package="@google/gemini-cli",
-        version="0.61.0",
-        program="node_modules/@google/gemini-cli/bundle/gemini.js",
-        node=(20, 0),
+    program=ProgramSpec(
+        command="gemini",
+        install=Install(
+            source="npm",
+            package="@google/gemini-cli",
+            version="0.61.0",
+            program="node_modules/@google/gemini-cli/bundle/gemini.js",
+            node=(20, 0),
+        ),
+        version_pattern=re.compile(r"^(\d+)\.(\d+)\.(\d+)", re.MULTILINE),
+        oldest=(0, 52, 0),
+        tested=(0, 52, 0),
+        # It starts itself anew, which takes as long again.
+        probe_env={"GEMINI_CLI_NO_RELAUNCH": "true"},
     ),
-    version_words=re.compile(r"^(\d+)\.(\d+)\.(\d+)", re.MULTILINE),
-    oldest=(0, 52, 0),
-    tested=(0, 52, 0),
-    config_variable="GEMINI_CLI_HOME",
-    state_below=".gemini",
-    state_paths=("~/.gemini",),
-    # It starts itself anew, which takes as long again.
-    asked_with={"GEMINI_CLI_NO_RELAUNCH": "true"},
-    login_paths=("~/.gemini/oauth_creds.json",),
-    credentials=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    # The program itself takes this one for another product's.
-    key_aliases=("GOOGLE_API_KEY",),
-    variables=(
-        "GEMINI_",
-        "GOOGLE_API_KEY",
-        "GOOGLE_GEMINI_",
-        "GOOGLE_GENAI_",
-        "GOOGLE_VERTEX_BASE_URL",
-        "CODE_ASSIST_",
+    provider=Provider(
+        wire="generate",
+        credentials=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        # The program itself takes this one for another product's.
+        key_aliases=("GOOGLE_API_KEY",),
+        vendor="google",
+        base_url="https://generativelanguage.googleapis.com",
+        base_url_variables=("GOOGLE_GEMINI_BASE_URL",),
+    ),
+    channels=(Channel(kind="stream", launch=launch, dialect=GeminiDialect), _ACP),
+    state=StateFolder(
+        config_variable="GEMINI_CLI_HOME",
+        state_subdir=".gemini",
+        state_paths=("~/.gemini",),
+        login_paths=("~/.gemini/oauth_creds.json",),
+        nesting_variables=(
+            "GEMINI_CLI",
+            "GEMINI_SESSION_ID",
+            "GEMINI_PROJECT_DIR",
+            "GEMINI_CWD",
+            "GEMINI_PLANS_DIR",
+        ),
+    ),
+    access=Access(
+        variables=(
+            "GEMINI_",
+            "GOOGLE_API_KEY",
+            "GOOGLE_GEMINI_",
+            "GOOGLE_GENAI_",
+            "GOOGLE_VERTEX_BASE_URL",
+            "CODE_ASSIST_",
+        ),
+        login_hint="run `gemini` once and sign in, or set GEMINI_API_KEY",
+        direct_address="variable",
+        override_variables=("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA", "GEMINI_CLI_USE_COMPUTE_ADC"),
     ),
     failures=FAILURES,
-    session_ids=UUID,
-    transcripts="tmp/*/chats/session-*-{session_id:.8}.jsonl",
-    transcript=Transcript(read=_read),
-    login_hint="run `gemini` once and sign in, or set GEMINI_API_KEY",
-    provider="google",
-    base_url="https://generativelanguage.googleapis.com",
-    base_url_variables=("GOOGLE_GEMINI_BASE_URL",),
-    switches=("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA", "GEMINI_CLI_USE_COMPUTE_ADC"),
-    trial_model="gemini-2.5-pro",
+    sessions=Sessions(
+        session_id_pattern=UUID_PATTERN,
+        transcript_pattern="tmp/*/chats/session-*-{session_id:.8}.jsonl",
+        transcript=Transcript(read=_read),
+    ),
+    trials=Trials(
+        trial_model="gemini-2.5-pro",
+    ),
     instructions="GEMINI.md",
     skills=(".gemini/skills", ".agents/skills"),
     capabilities=_CAPABILITIES,
-    markers=(
-        "GEMINI_CLI",
-        "GEMINI_SESSION_ID",
-        "GEMINI_PROJECT_DIR",
-        "GEMINI_CWD",
-        "GEMINI_PLANS_DIR",
-    ),
 )

@@ -5,68 +5,69 @@ from typing import Any
 
 import msgspec
 
-from inspan.contracts.driver import Launch, Place
-from inspan.dialects.acp.command_line import without
-from inspan.dialects.acp.opening import Opening, opening_of
-from inspan.dialects.acp.speaker import Beside, Habits, Speaker
+from inspan.contracts.driver import Launch, LaunchContext
+from inspan.dialects.acp.command_line import remove_options
+from inspan.dialects.acp.profile import AcpAgent, AcpProfile, SideLine
+from inspan.dialects.acp.session_setup import SessionSetup, default_setup
 from inspan.protocol.task import Task
-from inspan.protocol.wire import UNREADABLE
+from inspan.protocol.wire import DECODE_ERRORS
 
 from .dialect import FAILURES
-from .launching import launch as usual_launch
-from .records import ENDED, Tokens
+from .launch import launch as usual_launch
+from .records import COMMAND_END, Tokens
 
 
-def launch(task: Task, place: Place) -> Launch:
+def launch(task: Task, context: LaunchContext) -> Launch:
     """As by its usual channel, but for what is said in the course of the conversation."""
-    plain = msgspec.structs.replace(place, resume="", session_id="", attachments=())
+    plain = msgspec.structs.replace(context, resume="", session_id="", attachments=())
     usual = usual_launch(task, plain)
-    argv = without(usual.argv[1:], ("--output-format",))
-    return Launch(argv=(place.program, "--acp", *argv), env=usual.env, files=usual.files)
+    argv = remove_options(usual.argv[1:], ("--output-format",))
+    return Launch(argv=(context.program, "--acp", *argv), env=usual.env, files=usual.files)
 
 
-def opening(task: Task, place: Place) -> Opening:
-    return opening_of(task, place, servers=False)
+def build_setup(task: Task, context: LaunchContext) -> SessionSetup:
+    return default_setup(task, context, servers=False)
 
 
-def _tool_name(update: Mapping[str, Any]) -> str:
+def _find_tool_name(update: Mapping[str, Any]) -> str:
     """It stands before the id of a call, and nowhere else."""
     return str(update.get("toolCallId") or "").partition("__")[0]
 
 
-class _Told(msgspec.Struct):
+class _SideFrame(msgspec.Struct):
     type: str
     tokens: Tokens = msgspec.field(default_factory=Tokens)
     tool_id: str = ""
     told: str = ""
 
 
-def _beside(line: bytes) -> Beside | None:
+def _parse_side_line(line: bytes) -> SideLine | None:
     """The frames of its first module, which stand between those of the protocol: tokens, and what commands gave."""
     try:
-        told = msgspec.json.decode(line, type=_Told)
-    except UNREADABLE:
+        frame = msgspec.json.decode(line, type=_SideFrame)
+    except DECODE_ERRORS:
         return None
-    if not told.tool_id:
-        return Beside(usage=told.tokens.usage)
-    ended = ENDED.search(told.told)
+    if not frame.tool_id:
+        return SideLine(usage=frame.tokens.usage)
+    ended = COMMAND_END.search(frame.told)
     if ended is None:
-        return Beside(id=told.tool_id, output=told.told)
+        return SideLine(id=frame.tool_id, output=frame.told)
     code = None if ended["signal"] else int(ended["code"] or 0)
-    output = told.told[: ended.start()].removeprefix("<untrusted_context>\n").removeprefix("Output: ")
-    return Beside(id=told.tool_id, output="" if output == "(empty)" else output, exit_code=code)
+    output = frame.told[: ended.start()].removeprefix("<untrusted_context>\n").removeprefix("Output: ")
+    return SideLine(id=frame.tool_id, output="" if output == "(empty)" else output, exit_code=code)
 
 
-SPEAKER = Speaker(
+ACP_AGENT = AcpAgent(
     launch=launch,
-    opening=opening,
+    build_setup=build_setup,
     # The tokens that it tells itself leave out those for thoughts.
-    habits=Habits(
-        tool_name=_tool_name,
-        usage="call",
-        beside=_beside,
-        waits=True,
-        empty_for_missing=True,
+    profile=AcpProfile(
+        find_tool_name=_find_tool_name,
+        mcp_prefix="mcp_{server}_",
+        usage_scope="call",
+        parse_side_line=_parse_side_line,
+        waits_for_side_line=True,
+        reads_missing_as_empty=True,
         failures=FAILURES,
     ),
 )

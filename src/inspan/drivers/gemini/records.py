@@ -5,8 +5,8 @@ import re
 
 import msgspec
 
-from inspan.dialects.plans import planned
-from inspan.dialects.values import Json
+from inspan.dialects.json_values import Json
+from inspan.dialects.plans import plan_events
 from inspan.protocol.events import (
     CommandExecuted,
     Event,
@@ -21,7 +21,7 @@ from inspan.protocol.usage import Usage
 SHELL = "run_shell_command"
 WRITERS = ("write_file", "replace")
 # How the words for the model end when a command is over; an exit code of zero is not told.
-ENDED = re.compile(
+COMMAND_END = re.compile(
     r"(?:\nExit Code: (?P<code>\d+))?(?:\nSignal: (?P<signal>[^\n]+))?(?:\nBackground PIDs: [\d, ]+)?"
     r"\nProcess Group PGID: \d+(?:\n</untrusted_context>)?\s*$"
 )
@@ -55,35 +55,35 @@ class Tokens(msgspec.Struct):
         )
 
 
-def reasoned(thoughts: list[Thought]) -> list[Event]:
+def events_from_thoughts(thoughts: list[Thought]) -> list[Event]:
     """What it has thought, part by part."""
-    return [ReasoningSaid(text=text) for thought in thoughts if (text := _words(thought))]
+    return [ReasoningSaid(text=text) for thought in thoughts if (text := _format_thought(thought))]
 
 
-def executed(id: str, command: str, *, told: str, shown: str) -> list[Event]:
-    """A command that has ended, by the end of what the model was `told` of it and else by what is `shown`.
+def command_events(id: str, command: str, *, model_text: str, display_text: str) -> list[Event]:
+    """A command that has ended, its exit code read from the end of `model_text`, else from `display_text`.
 
     The program calls it a success whatever its exit code.
     """
-    ended, seen = ENDED.search(told), _SHOWN_CODE.fullmatch(shown)
+    ended, seen = COMMAND_END.search(model_text), _SHOWN_CODE.fullmatch(display_text)
     code = int(seen[1]) if seen else None
     if ended:
         code = None if ended["signal"] else int(ended["code"] or 0)
     end = ToolFailed if code or (ended and ended["signal"]) else ToolCompleted
-    return [end(id=id, name=SHELL, output=shown), CommandExecuted(id=id, command=command, exit_code=code)]
+    return [end(id=id, name=SHELL, output=display_text), CommandExecuted(id=id, command=command, exit_code=code)]
 
 
-def changed(id: str, path: str, *, created: bool) -> list[Event]:
+def file_change_events(id: str, path: str, *, created: bool) -> list[Event]:
     """The file that a tool has written, by its full path."""
     return [FileChanged(path=os.path.normpath(path), change="added" if created else "modified", id=id)] if path else []
 
 
-def started(id: str, name: str, given: Json) -> list[Event]:
+def tool_start_events(id: str, name: str, given: Json) -> list[Event]:
     """The start of a call, and the plan that it writes down with its own tool for it."""
-    plan = planned(given.get("todos"), text="description") if name == "write_todos" else []
+    plan = plan_events(given.get("todos"), text="description") if name == "write_todos" else []
     return [ToolStarted(id=id, name=name, input=given), *plan]
 
 
-def _words(thought: Thought) -> str:
+def _format_thought(thought: Thought) -> str:
     subject = f"**{thought.subject}**" if thought.subject else ""
     return "\n".join(part for part in (subject, thought.description) if part)

@@ -9,12 +9,21 @@ from typing import Any
 
 import msgspec
 
-from inspan.dialects.saved import readable
-from inspan.dialects.values import Json, word
+from inspan.dialects.json_values import Json, get_text
+from inspan.dialects.transcript_lines import decode_lines
 from inspan.protocol.events import Event, TextSaid, ToolCompleted, ToolFailed, TurnCompleted
 from inspan.protocol.usage import Usage
 
-from .records import SHELL, WRITERS, Thought, Tokens, changed, executed, reasoned, started
+from .records import (
+    SHELL,
+    WRITERS,
+    Thought,
+    Tokens,
+    command_events,
+    events_from_thoughts,
+    file_change_events,
+    tool_start_events,
+)
 
 
 class _Piece(msgspec.Struct):
@@ -39,13 +48,13 @@ class _Call(msgspec.Struct, rename="camel"):
     result_display: str | Json | list[Any] | None = None
 
     @property
-    def shown(self) -> str:
+    def display_text(self) -> str:
         return self.result_display if isinstance(self.result_display, str) else ""
 
-    def told(self, key: str) -> str:
+    def response_text(self, key: str) -> str:
         """What the model was told of it."""
         responses = [part.function_response.response for part in self.result or () if part.function_response]
-        return next((text for response in responses if (text := word(response, key))), "")
+        return next((text for response in responses if (text := get_text(response, key))), "")
 
 
 class _Message(msgspec.Struct, rename="camel"):
@@ -71,9 +80,9 @@ def read(transcript: bytes) -> Sequence[Event]:
     """The events of every turn, each closed by its tokens."""
     events: list[Event] = []
     usage: Usage | None = None
-    for message in _messages(transcript).values():
+    for message in _messages_by_id(transcript).values():
         if message.type == "gemini":
-            events += _told(message)
+            events += _message_events(message)
             usage = (usage or Usage()) + (message.tokens or Tokens()).usage
         elif message.type == "user" and message.text and usage is not None:
             events.append(TurnCompleted(usage=usage))
@@ -81,29 +90,34 @@ def read(transcript: bytes) -> Sequence[Event]:
     return events if usage is None else [*events, TurnCompleted(usage=usage)]
 
 
-def _messages(transcript: bytes) -> dict[str, _Message]:
+def _messages_by_id(transcript: bytes) -> dict[str, _Message]:
     """By their ids; the head of the file, and each change of it, are no messages."""
-    return {message.id: message for message in readable(transcript, _decode)}
+    return {message.id: message for message in decode_lines(transcript, _decode)}
 
 
-def _told(message: _Message) -> Iterator[Event]:
+def _message_events(message: _Message) -> Iterator[Event]:
     """As the live frames tell it: thoughts, text, calls, and how each went."""
-    yield from reasoned(message.thoughts or [])
+    yield from events_from_thoughts(message.thoughts or [])
     if message.text:
         yield TextSaid(text=message.text)
     for call in message.tool_calls or ():
-        yield from started(call.id, call.name, call.args)
+        yield from tool_start_events(call.id, call.name, call.args)
     for call in message.tool_calls or ():
-        yield from _ended(call)
+        yield from _end_events(call)
 
 
-def _ended(call: _Call) -> list[Event]:
+def _end_events(call: _Call) -> list[Event]:
     if call.status == "error":
-        return [ToolFailed(id=call.id, name=call.name, output=call.shown or call.told("error"))]
+        return [ToolFailed(id=call.id, name=call.name, output=call.display_text or call.response_text("error"))]
     if call.name == SHELL:
-        return executed(call.id, word(call.args, "command"), told=call.told("output"), shown=call.shown)
-    done = ToolCompleted(id=call.id, name=call.name, output=call.shown or call.told("output"))
+        return command_events(
+            call.id,
+            get_text(call.args, "command"),
+            model_text=call.response_text("output"),
+            display_text=call.display_text,
+        )
+    done = ToolCompleted(id=call.id, name=call.name, output=call.display_text or call.response_text("output"))
     display = call.result_display
     if call.name not in WRITERS or not isinstance(display, dict):
         return [done]
-    return [done, *changed(call.id, word(display, "filePath"), created=bool(display.get("isNewFile")))]
+    return [done, *file_change_events(call.id, get_text(display, "filePath"), created=bool(display.get("isNewFile")))]

@@ -6,28 +6,45 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from inspan.contracts.driver import Capabilities, Channel, Driver, Install, Transcript
-from inspan.dialects.acp.channel import acp_channel
+from inspan.contracts.driver import (
+    Access,
+    Capabilities,
+    Channel,
+    Driver,
+    Install,
+    ProgramSpec,
+    ProjectCode,
+    Provider,
+    Sessions,
+    SessionSupport,
+    StateFolder,
+    Transcript,
+    Trials,
+)
+from inspan.dialects.acp.channel import build_acp_channel
 from inspan.protocol.events import Event
 
-from .dialect import GooseDialect, recordable
+from .dialect import GooseDialect, scrub_line
 from .failures import FAILURES
-from .going_on import exported
-from .launching import launch
-from .providers import WAYS
+from .launch import launch
+from .providers import PROVIDERS
+from .resume import export_argv
 
 if TYPE_CHECKING:
-    from inspan.dialects.acp.speaker import Speaker
+    from inspan.dialects.acp.profile import AcpAgent
 
 _MODELS = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5", "haiku": "claude-haiku-4-5"}
 _RETRIES = "It sends a failed call three times more, at once; 1.52 has no setting against it."
+
+# Their hooks and servers run, and nothing switches off those of a folder (1.52). A completion works elsewhere.
+_PLUGINS = (ProjectCode(path=".agents/plugins", above=False, in_complete=False),)
 
 _CAPABILITIES = Capabilities(
     presets_session_id=True,
     reports_cost=True,
     streams_text=True,
     review="yes",
-    review_needs_box=True,
+    review_needs_sandbox=True,
     complete="yes",
     system_prompt="yes",
     append_system_prompt="yes",
@@ -39,14 +56,15 @@ _CAPABILITIES = Capabilities(
     efforts=("none", "low", "medium", "high", "xhigh", "max"),
     mcp=("stdio", "http"),
     notes={
-        "review": "Only inspan's box keeps it from writing: its own modes either ask a person or run no tool. Its "
-        "own extensions and servers of tools are left out of a new session; an old one has those that it had.",
-        "complete": "Of a new session's answer no tools are a part; those of an old one are offered and not run.",
+        "review": "Only inspan's sandbox keeps it from writing: its own modes either ask a person or run no tool. Its "
+        "own extensions and MCP servers are left out of a new session; an old one has those that it had.",
+        "complete": "Of a new session's answer no tools are a part; those of an old one, and of any by the channel "
+        "acp, are offered and not run.",
         "allowed_tools": "It has no list of tools: use mode review, or complete.",
         "resume": "A session has the tools with which it began; a server with a url cannot be added later.",
         "extra_dirs": "It is bound to no folder, and is not told of these.",
         "mcp": "A server that does not start is left out, and said so. They are for mode exec alone.",
-        "reports_usage": "It does not tell reasoning tokens, and on OpenAI's Responses no cache writes.",
+        "reports_usage": "It does not report reasoning tokens, and on OpenAI's Responses no cache writes.",
         "follows_gateway": _RETRIES,
     },
 )
@@ -58,15 +76,16 @@ def _read(session: bytes) -> Sequence[Event]:
     return read(session)
 
 
-def _speaker() -> "Speaker":
-    from .acp import SPEAKER  # Start-up time: few runs take this channel.
+def _load_acp_agent() -> "AcpAgent":
+    from .acp import ACP_AGENT  # Start-up time: few runs take this channel.
 
-    return SPEAKER
+    return ACP_AGENT
 
 
-_ACP = acp_channel(
-    _speaker,
-    msgspec.structs.replace(
+_ACP = build_acp_channel(
+    _load_acp_agent,
+    project_code=_PLUGINS,
+    capabilities=msgspec.structs.replace(
         _CAPABILITIES,
         presets_session_id=False,
         reports_usage=False,
@@ -77,71 +96,85 @@ _ACP = acp_channel(
         attachments=("image/png", "image/jpeg", "image/gif", "image/webp"),
         notes={**_CAPABILITIES.notes, "max_turns": "With a gateway, inspan counts its model calls."},
     ),
-    cannot={
+    unsupported_scenarios={
         "fork": "`goose acp` offers no session/fork (1.52.0).",
         "system_prompt": "`goose acp` has no option for it, and does not look at the template that its variable names "
         "(1.52.0).",
-        "transcript": "By this channel it tells the tokens of the last call alone, and of its editors what they "
+        "transcript": "By this channel it reports the tokens of the last call alone, and of its editors what they "
         "changed and not what they answered (1.52.0).",
     },
-    differs={
-        "tool_completed.output": "Not told for its editors.",
+    event_differences={
+        "tool_completed.output": "Not reported for its editors.",
         "tool_failed.output": "A command's, without the line that repeats its exit code.",
-        "turn_completed.usage": "Not told: what it tells is of the last call alone.",
-        "turn_failed.message": "In fewer words.",
-        "turn_failed.status": "Not told.",
+        "turn_completed.usage": "Not reported: what it reports is of the last call alone.",
+        "turn_failed.message": "Shorter.",
+        "turn_failed.status": "Not reported.",
     },
+    session=SessionSupport(messages=True, interrupt=True, ask=True),
 )
 
 DRIVER = Driver(
     name="goose",
     title="Goose",
-    program="goose",
-    wire=WAYS[0].wire,
-    channels=(Channel(kind="stream", launch=launch, dialect=GooseDialect), _ACP),
-    install=Install(
-        source="npm",
-        package="@aaif/goose-binary-{platform}",
-        version="1.52.0",
-        program="node_modules/@aaif/goose-binary-{platform}/bin/goose",
+    program=ProgramSpec(
+        command="goose",
+        install=Install(
+            source="npm",
+            package="@aaif/goose-binary-{platform}",
+            version="1.52.0",
+            program="node_modules/@aaif/goose-binary-{platform}/bin/goose",
+        ),
+        version_pattern=re.compile(r"\s*(\d+)\.(\d+)\.(\d+)"),
+        oldest=(1, 50, 0),
+        required_flags=(
+            "--quiet",
+            "--output-format",
+            "--instructions",
+            "--name",
+            "--session-id",
+            "--resume",
+            "--provider",
+            "--model",
+            "--no-profile",
+            "--with-builtin",
+            "--with-extension",
+            "--system",
+            "--max-turns",
+        ),
+        help_args=("run", "--help"),
     ),
-    version_words=re.compile(r"\s*(\d+)\.(\d+)\.(\d+)"),
-    oldest=(1, 50, 0),
-    accepts=(
-        "--quiet",
-        "--output-format",
-        "--instructions",
-        "--name",
-        "--session-id",
-        "--resume",
-        "--provider",
-        "--model",
-        "--no-profile",
-        "--with-builtin",
-        "--with-extension",
-        "--system",
-        "--max-turns",
+    provider=Provider(
+        wire=PROVIDERS[0].wire,
+        credentials=PROVIDERS[0].credentials,
+        vendor=PROVIDERS[0].vendor,
+        base_url=PROVIDERS[0].base_url,
+        base_url_variables=PROVIDERS[0].base_url_variables,
     ),
-    help_words=("run", "--help"),
-    config_variable="GOOSE_PATH_ROOT",
-    state_paths=("~/.config/goose", "~/.local/share/goose", "~/.local/state/goose"),
-    credentials=WAYS[0].credentials,
-    ways=WAYS,
-    variables=("GOOSE_",),
+    channels=(Channel(kind="stream", launch=launch, dialect=GooseDialect, project_code=_PLUGINS), _ACP),
+    state=StateFolder(
+        config_variable="GOOSE_PATH_ROOT",
+        state_paths=("~/.config/goose", "~/.local/share/goose", "~/.local/state/goose"),
+        nesting_variables=("GOOSE_TERMINAL", "AGENT_SESSION_ID"),
+    ),
+    providers=PROVIDERS,
+    access=Access(
+        variables=("GOOSE_",),
+        login_hint="goose configure, or set ANTHROPIC_API_KEY",
+        direct_address="variable",
+        # A provider of the user's own by the name of a known one is asked in its place, wherever a variable points.
+        override_settings=tuple((f"~/.config/goose/custom_providers/{way.name}.json", "base_url") for way in PROVIDERS),
+    ),
     failures=FAILURES,
-    login_hint="goose configure, or set ANTHROPIC_API_KEY",
-    provider=WAYS[0].provider,
-    base_url=WAYS[0].base_url,
-    base_url_variables=WAYS[0].base_url_variables,
-    # A provider of the user's own by the name of a known one is asked in its place, wherever a variable points.
-    settings=tuple((f"~/.config/goose/custom_providers/{way.name}.json", "base_url") for way in WAYS),
     refusal_status=403,
-    transcript=Transcript(read=_read, command=exported),
-    recordable=recordable,
+    sessions=Sessions(
+        transcript=Transcript(read=_read, command=export_argv),
+    ),
+    trials=Trials(
+        scrub_line=scrub_line,
+        trial_model="claude-opus-5",
+    ),
     models={**_MODELS, **{f"anthropic/{alias}": f"anthropic/{model}" for alias, model in _MODELS.items()}},
-    trial_model="claude-opus-5",
     instructions="AGENTS.md",
     skills=(".goose/skills", ".agents/skills"),
     capabilities=_CAPABILITIES,
-    markers=("GOOSE_TERMINAL", "AGENT_SESSION_ID"),
 )

@@ -14,7 +14,7 @@ class Call(msgspec.Struct, frozen=True):
     arguments: Any = None
 
 
-class Requested(msgspec.Struct, frozen=True):
+class ToolRequest(msgspec.Struct, frozen=True):
     """A tool call, or why the model's words for one could not be read."""
 
     value: Call | None = None
@@ -29,7 +29,7 @@ class Result(msgspec.Struct, frozen=True):
     is_error: bool = msgspec.field(name="isError", default=False)
 
 
-class Answered(msgspec.Struct, frozen=True):
+class ToolResponse(msgspec.Struct, frozen=True):
     """A tool's result, or why there is none."""
 
     value: Result | None = None
@@ -43,14 +43,14 @@ class Part(msgspec.Struct, frozen=True, rename="camel"):
     text: str = ""
     thinking: str = ""
     id: str = ""
-    tool_call: Requested | None = None
-    tool_result: Answered | None = None
+    tool_call: ToolRequest | None = None
+    tool_result: ToolResponse | None = None
     message: str = ""
     msg: str = ""
     notification_type: str = ""
 
 
-class Spent(msgspec.Struct, frozen=True, rename="camel"):
+class CallTokens(msgspec.Struct, frozen=True, rename="camel"):
     """The tokens of one model call, in a saved session."""
 
     input_tokens: int = 0
@@ -70,7 +70,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
     """What is known about a message; one that the program itself has said has no `inference`."""
 
     inference: Inference | None = None
-    usage: Spent | None = None
+    usage: CallTokens | None = None
     turn_context: bool = False
 
 
@@ -103,7 +103,7 @@ class Frame(Tokens, frozen=True):
     accumulated_cost: float | None = None
 
 
-class Saved(msgspec.Struct, frozen=True):
+class SavedSession(msgspec.Struct, frozen=True):
     """A session as `goose session export --format json` prints it."""
 
     working_dir: str = "/"
@@ -111,16 +111,16 @@ class Saved(msgspec.Struct, frozen=True):
     accumulated_usage: Tokens | None = None
 
 
-def usage_of(*, input: int, output: int, cache_read: int, cache_write: int) -> Usage:
+def to_usage(*, input: int, output: int, cache_read: int, cache_write: int) -> Usage:
     """Its counts in ours."""
     return Usage(
         input=max(0, input - cache_read - cache_write), output=output, cache_read=cache_read, cache_write=cache_write
     )
 
 
-def total(tokens: Tokens) -> Usage:
+def session_usage(tokens: Tokens) -> Usage:
     """The tokens of a session so far."""
-    return usage_of(
+    return to_usage(
         input=tokens.input_tokens or 0,
         output=tokens.output_tokens or 0,
         cache_read=tokens.cache_read_input_tokens or 0,

@@ -5,68 +5,70 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from inspan.contracts.driver import Way
+from inspan.contracts.driver import Provider
 
-_THINKERS = re.compile(r"gpt-5|o\d")
+_RESPONSES_MODELS = re.compile(r"gpt-5|o\d")
 
 
-class Road(msgspec.Struct, frozen=True, kw_only=True):
+class ProviderSetup(msgspec.Struct, frozen=True, kw_only=True):
     """The model that is asked when none is named, and the variables that lead to an address (address, model)."""
 
-    model: str
-    to: Callable[[str, str], Mapping[str, str]]
+    default_model: str
+    to_environment: Callable[[str, str], Mapping[str, str]]
 
 
-def _openai(url: str, model: str) -> dict[str, str]:
+def _openai_environment(url: str, model: str) -> dict[str, str]:
     """The address has its version in it; which wire a model is asked on is Goose's own choice."""
-    path = "responses" if _THINKERS.match(model) else "chat/completions"
+    path = "responses" if _RESPONSES_MODELS.match(model) else "chat/completions"
     return {"OPENAI_HOST": url, "OPENAI_BASE_PATH": path}
 
 
-ROADS: Mapping[str, Road] = {
-    "anthropic": Road(model="claude-sonnet-5", to=lambda url, _: {"ANTHROPIC_HOST": url}),
-    "openai": Road(model="gpt-5.5", to=_openai),
-    "google": Road(model="gemini-2.5-pro", to=lambda url, _: {"GOOGLE_HOST": url}),
-    "openrouter": Road(model="anthropic/claude-sonnet-4.6", to=lambda url, _: {"OPENROUTER_HOST": url}),
-    "xai": Road(model="grok-code-fast-1", to=lambda url, _: {"XAI_HOST": url}),
+PROVIDER_SETUPS: Mapping[str, ProviderSetup] = {
+    "anthropic": ProviderSetup(default_model="claude-sonnet-5", to_environment=lambda url, _: {"ANTHROPIC_HOST": url}),
+    "openai": ProviderSetup(default_model="gpt-5.5", to_environment=_openai_environment),
+    "google": ProviderSetup(default_model="gemini-2.5-pro", to_environment=lambda url, _: {"GOOGLE_HOST": url}),
+    "openrouter": ProviderSetup(
+        default_model="anthropic/claude-sonnet-4.6", to_environment=lambda url, _: {"OPENROUTER_HOST": url}
+    ),
+    "xai": ProviderSetup(default_model="grok-code-fast-1", to_environment=lambda url, _: {"XAI_HOST": url}),
 }
-WAYS = (
-    Way(
+PROVIDERS = (
+    Provider(
         name="anthropic",
         wire="messages",
-        provider="anthropic",
+        vendor="anthropic",
         base_url="https://api.anthropic.com",
         credentials=("ANTHROPIC_API_KEY",),
         base_url_variables=("ANTHROPIC_HOST",),
     ),
-    Way(
+    Provider(
         name="openai",
         wire="responses",
-        provider="openai",
+        vendor="openai",
         base_url="https://api.openai.com/v1",
         credentials=("OPENAI_API_KEY",),
         base_url_variables=("OPENAI_BASE_URL",),
     ),
-    Way(
+    Provider(
         name="google",
         wire="generate",
-        provider="google",
+        vendor="google",
         base_url="https://generativelanguage.googleapis.com",
         credentials=("GOOGLE_API_KEY",),
         base_url_variables=("GOOGLE_HOST",),
     ),
-    Way(
+    Provider(
         name="openrouter",
         wire="chat",
-        provider="openrouter",
+        vendor="openrouter",
         base_url="https://openrouter.ai",
         credentials=("OPENROUTER_API_KEY",),
         base_url_variables=("OPENROUTER_HOST",),
     ),
-    Way(
+    Provider(
         name="xai",
         wire="chat",
-        provider="x-ai",
+        vendor="x-ai",
         base_url="https://api.x.ai/v1",
         credentials=("XAI_API_KEY",),
         base_url_variables=("XAI_HOST",),

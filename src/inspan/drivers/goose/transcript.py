@@ -6,21 +6,21 @@ import msgspec
 
 from inspan.protocol.events import Event, TurnCompleted, TurnStarted
 from inspan.protocol.task import Task
-from inspan.protocol.usage import Told, Usage
+from inspan.protocol.usage import SessionTotals, Usage
 
 from .dialect import GooseDialect
-from .frames import Message, Saved, total, usage_of
+from .frames import Message, SavedSession, session_usage, to_usage
 
-_decode = msgspec.json.Decoder(Saved).decode
+_decode = msgspec.json.Decoder(SavedSession).decode
 
 
 def read(saved: bytes) -> Sequence[Event]:
     """The events of every turn that was answered; what subagents used is counted with the last."""
     session = _decode(saved)
-    dialect = GooseDialect(Task(prompt="", cwd=session.working_dir), Told())
-    turns = [_turn(messages, dialect) for messages in _turns(session.conversation or [])]
+    dialect = GooseDialect(Task(prompt="", cwd=session.working_dir), SessionTotals())
+    turns = [_read_turn(messages, dialect) for messages in _split_turns(session.conversation or [])]
     told = sum((usage for _, usage in turns), Usage())
-    rest = total(session.accumulated_usage) - told if session.accumulated_usage else Usage()
+    rest = session_usage(session.accumulated_usage) - told if session.accumulated_usage else Usage()
     last = len(turns) - 1
     return [
         event
@@ -33,7 +33,7 @@ def read(saved: bytes) -> Sequence[Event]:
     ]
 
 
-def _turns(messages: Sequence[Message]) -> Iterator[list[Message]]:
+def _split_turns(messages: Sequence[Message]) -> Iterator[list[Message]]:
     """The answers to each prompt; a prompt without any is one that failed."""
     answers: list[Message] = []
     for message in messages:
@@ -47,12 +47,12 @@ def _turns(messages: Sequence[Message]) -> Iterator[list[Message]]:
         yield answers
 
 
-def _turn(messages: Sequence[Message], dialect: GooseDialect) -> tuple[list[Event], Usage]:
-    events = [event for message in messages for event in dialect.message(message)]
+def _read_turn(messages: Sequence[Message], dialect: GooseDialect) -> tuple[list[Event], Usage]:
+    events = [event for message in messages for event in dialect.read_message(message)]
     spent = [message.metadata.usage for message in messages if message.metadata.usage]
     usage = sum(
         (
-            usage_of(
+            to_usage(
                 input=each.input_tokens,
                 output=each.output_tokens,
                 cache_read=each.cache_read_tokens,

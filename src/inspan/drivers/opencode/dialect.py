@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from inspan.contracts.dialect import NOTHING, Said, unrecognized
-from inspan.contracts.driver import failure, kind_of_status, kind_told
+from inspan.contracts.dialect import NO_OUTPUT, DialectOutput, build_unrecognized
+from inspan.contracts.driver import Failure, match_failure
 from inspan.protocol.commands import Command
 from inspan.protocol.events import (
     ErrorReported,
@@ -17,25 +17,26 @@ from inspan.protocol.events import (
     TurnFailed,
     TurnStarted,
 )
+from inspan.protocol.http_status import failure_of_status
 from inspan.protocol.outcome import FailureKind
 from inspan.protocol.task import Task
-from inspan.protocol.usage import Told
-from inspan.protocol.wire import UNREADABLE
+from inspan.protocol.usage import SessionTotals
+from inspan.protocol.wire import DECODE_ERRORS
 
-from .parts import Part, Spent, said, tool_started
+from .parts import Part, TurnUsage, part_events, tool_start_event
 
 # Bare numbers tell nothing: a process id or a date in a path looks like a status too.
 FAILURES = (
-    failure("session_not_found", r"session not found"),
-    failure("environment", r"check server logs|config file at .* is not valid"),
-    failure("context_too_long", r"prompt is too long|context (window|length)|exceeds the (maximum|context)"),
-    failure("model_not_found", r"model not found|model .*(does not exist|not supported)|ProviderModelNotFound"),
-    failure("authentication", r"invalid api key|incorrect api key|api key is missing|unauthorized|authentication"),
-    failure("rate_limit", r"rate.?limit|too many requests|quota|usage limit"),
-    failure("invalid_response", r"empty or unreadable|invalid json|json parsing failed|type validation failed"),
-    failure("overloaded", r"overloaded|internal server error|service unavailable|at capacity|server.error"),
-    failure("network", r"cannot connect|socket|connection|timed? ?out|fetch failed|econn|terminated|network"),
-    failure(
+    Failure("session_not_found", r"session not found"),
+    Failure("environment", r"check server logs|config file at .* is not valid"),
+    Failure("context_too_long", r"prompt is too long|context (window|length)|exceeds the (maximum|context)"),
+    Failure("model_not_found", r"model not found|model .*(does not exist|not supported)|ProviderModelNotFound"),
+    Failure("authentication", r"invalid api key|incorrect api key|api key is missing|unauthorized|authentication"),
+    Failure("rate_limit", r"rate.?limit|too many requests|quota|usage limit"),
+    Failure("invalid_response", r"empty or unreadable|invalid json|json parsing failed|type validation failed"),
+    Failure("overloaded", r"overloaded|internal server error|service unavailable|at capacity|server.error"),
+    Failure("network", r"cannot connect|socket|connection|timed? ?out|fetch failed|econn|terminated|network"),
+    Failure(
         "environment", r"failed to change directory|enoent|eacces|erofs|no such file|ConfigInvalid|config.* invalid"
     ),
 )
@@ -47,8 +48,8 @@ _ERRORS: dict[str, FailureKind] = {
     "ContentFilterError": "refused",
 }
 # Its loop goes on after these; after any other reason of a step's end the turn is over.
-_GOES_ON = ("tool-calls", "unknown")
-_REFUSED = ("content-filter",)
+_CONTINUE_REASONS = ("tool-calls", "unknown")
+_REFUSAL_REASONS = ("content-filter",)
 
 
 class _Data(msgspec.Struct, frozen=True):
@@ -81,52 +82,52 @@ _decode = msgspec.json.Decoder(_Frame).decode
 class OpenCodeDialect:
     """Remembers the session, which tool calls are told already, and what the turn has used so far."""
 
-    def __init__(self, task: Task, told: Told) -> None:
+    def __init__(self, task: Task, reported: SessionTotals) -> None:
         self._model = task.model
         self._main = ""
         self._seen: set[str] = set()
         self._running = False
         self._failed = False
         self._started: set[str] = set()
-        self._spent = Spent()
-        self._frames: dict[str, Callable[[_Frame], list[Event] | None]] = {
-            "step_start": self._part,
-            "text": self._part,
-            "reasoning": self._part,
-            "tool_use": self._part,
-            "step_finish": self._part,
-            "error": self._error,
+        self._spent = TurnUsage()
+        self._handlers: dict[str, Callable[[_Frame], list[Event] | None]] = {
+            "step_start": self._on_part,
+            "text": self._on_part,
+            "reasoning": self._on_part,
+            "tool_use": self._on_part,
+            "step_finish": self._on_part,
+            "error": self._on_error,
             "inspan_started": lambda frame: [],
-            "inspan_tool": self._tool_started,
-            "inspan_part": self._part,
+            "inspan_tool": self._on_tool_start,
+            "inspan_part": self._on_part,
             "inspan_delta": lambda frame: [TextDelta(block=frame.id, text=frame.text)],
             "inspan_server": lambda frame: [McpServerFailed(name=frame.name, message=frame.message)],
-            "inspan_failed": lambda frame: self._fail(kind_told(FAILURES, frame.message), frame.message, None),
+            "inspan_failed": lambda frame: self._fail(match_failure(FAILURES, frame.message), frame.message, None),
         }
 
-    def open(self) -> Said:
-        return NOTHING
+    def open(self) -> DialectOutput:
+        return NO_OUTPUT
 
-    def overhear(self, line: bytes) -> Said:
-        return NOTHING
+    def receive_stderr(self, line: bytes) -> DialectOutput:
+        return NO_OUTPUT
 
-    def send(self, command: Command) -> Said:
-        return NOTHING
+    def send(self, command: Command) -> DialectOutput:
+        return NO_OUTPUT
 
-    def receive(self, frame: bytes) -> Said:
+    def receive(self, frame: bytes) -> DialectOutput:
         try:
             decoded = _decode(frame)
-        except UNREADABLE as error:
-            return Said([unrecognized(frame, str(error))])
-        begun = self._begun(decoded)
-        handler = self._frames.get(decoded.type)
+        except DECODE_ERRORS as error:
+            return DialectOutput([build_unrecognized(frame, str(error))])
+        begun = self._start_events(decoded)
+        handler = self._handlers.get(decoded.type)
         events = handler(decoded) if handler else None
         if events is None:
             note = f"frame {decoded.type!r} {decoded.part.type if decoded.part else ''}".rstrip()
-            events = [unrecognized(frame, note)]
-        return Said([*begun, *events])
+            events = [build_unrecognized(frame, note)]
+        return DialectOutput([*begun, *events])
 
-    def _begun(self, frame: _Frame) -> list[Event]:
+    def _start_events(self, frame: _Frame) -> list[Event]:
         """No frame of its own says that a thread or a turn begins: the first one does, and later a step of its own."""
         if not frame.sessionID or self._running:
             return []
@@ -139,14 +140,14 @@ class OpenCodeDialect:
         self._running, self._failed = True, False
         return [TurnStarted()]
 
-    def _tool_started(self, frame: _Frame) -> list[Event]:
+    def _on_tool_start(self, frame: _Frame) -> list[Event]:
         part = frame.part
         if part is None or part.callID in self._started:
             return []
         self._started.add(part.callID)
-        return [tool_started(part, parent=frame.parent)]
+        return [tool_start_event(part, parent=frame.parent)]
 
-    def _part(self, frame: _Frame) -> list[Event] | None:
+    def _on_part(self, frame: _Frame) -> list[Event] | None:
         """A part that has ended, the first time that it is told: by the plugin, else by the program a moment later."""
         part = frame.part
         if part is None:
@@ -155,27 +156,27 @@ class OpenCodeDialect:
             return []
         self._seen.add(part.id)
         if part.type == "step-finish":
-            return self._step_ended(part)
-        started = self._tool_started(frame) if part.type == "tool" else []
-        told = said(part, parent=frame.parent)
+            return self._on_step_finish(part)
+        started = self._on_tool_start(frame) if part.type == "tool" else []
+        told = part_events(part, parent=frame.parent)
         return None if told is None else [*started, *told]
 
-    def _step_ended(self, part: Part) -> list[Event]:
+    def _on_step_finish(self, part: Part) -> list[Event]:
         self._spent.add(part)
-        if part.reason in _GOES_ON or self._failed or part.sessionID != self._main:
+        if part.reason in _CONTINUE_REASONS or self._failed or part.sessionID != self._main:
             return []
-        if part.reason in _REFUSED:
+        if part.reason in _REFUSAL_REASONS:
             return self._fail("refused", "the provider held the answer back", None)
         usage, cost_usd = self._spent.take()
         self._running = False
         return [TurnCompleted(usage=usage, cost_usd=cost_usd)]
 
-    def _error(self, frame: _Frame) -> list[Event]:
+    def _on_error(self, frame: _Frame) -> list[Event]:
         error = frame.error or _Error()
         message = error.data.message or error.data.modelID or error.name
         status = error.data.statusCode
-        named = _ERRORS.get(error.name) or kind_of_status(status)
-        kind = named or kind_told(FAILURES, f"{error.name} {message}")
+        named = _ERRORS.get(error.name) or failure_of_status(status)
+        kind = named or match_failure(FAILURES, f"{error.name} {message}")
         return self._fail(kind, message, status)
 
     def _fail(self, kind: FailureKind | None, message: str, status: int | None) -> list[Event]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from inspan.dialects.plans import planned
-from inspan.dialects.values import table, word
+from inspan.dialects.json_values import as_object, get_text
+from inspan.dialects.plans import plan_events
 from inspan.protocol.events import (
     Change,
     CommandExecuted,
@@ -72,7 +72,7 @@ class Part(msgspec.Struct):
     cost: float = 0.0
 
 
-class Spent:
+class TurnUsage:
     """Tokens and cost of the steps of a turn, until they are taken."""
 
     def __init__(self) -> None:
@@ -91,73 +91,73 @@ class Spent:
         return usage, round(cost_usd, 9) or None
 
 
-def said(part: Part, *, parent: str = "") -> list[Event] | None:
+def part_events(part: Part, *, parent: str = "") -> list[Event] | None:
     """What a part that has ended tells, but for the start of a tool call; nothing known of its type is `None`."""
     handler = _PARTS.get(part.type)
     return handler(part, parent) if handler else None
 
 
-def tool_started(part: Part, *, parent: str = "") -> ToolStarted:
+def tool_start_event(part: Part, *, parent: str = "") -> ToolStarted:
     """The start of a tool call."""
-    name = _asked(part) if part.tool == "invalid" else part.tool
+    name = _original_tool_name(part) if part.tool == "invalid" else part.tool
     return ToolStarted(id=part.callID, name=name, input=part.state.input, parent=parent)
 
 
-def _text(part: Part, parent: str) -> list[Event]:
+def _on_text(part: Part, parent: str) -> list[Event]:
     return [TextSaid(text=part.text, parent=parent)] if part.text else []
 
 
-def _reasoning(part: Part, parent: str) -> list[Event]:
+def _on_reasoning(part: Part, parent: str) -> list[Event]:
     return [ReasoningSaid(text=part.text, parent=parent)] if part.text else []
 
 
-def _tool(part: Part, parent: str) -> list[Event]:
+def _on_tool(part: Part, parent: str) -> list[Event]:
     state = part.state
     if part.tool == "invalid":
         denied = _UNAVAILABLE in state.output
-        return [ToolFailed(id=part.callID, name=_asked(part), output=state.output, denied=denied)]
+        return [ToolFailed(id=part.callID, name=_original_tool_name(part), output=state.output, denied=denied)]
     if state.status == "error":
         denied = bool(_DENIED.match(state.error))
         return [ToolFailed(id=part.callID, name=part.tool, output=state.error, denied=denied)]
-    more = _MORE.get(part.tool)
+    more = _TOOL_EVENTS.get(part.tool)
     # A command that failed is no error to it.
     end = ToolFailed if state.metadata.get("exit") else ToolCompleted
     return [end(id=part.callID, name=part.tool, output=state.output), *(more(part) if more else [])]
 
 
-def _asked(part: Part) -> str:
+def _original_tool_name(part: Part) -> str:
     """The tool that was asked for and is not there: its call is turned into one of a tool that only complains."""
-    return word(table(part.state.input), "tool") or part.tool
+    return get_text(as_object(part.state.input), "tool") or part.tool
 
 
-def _executed(part: Part) -> list[Event]:
+def _command_events(part: Part) -> list[Event]:
     code = part.state.metadata.get("exit")
-    command = word(table(part.state.input), "command")
+    command = get_text(as_object(part.state.input), "command")
     return [CommandExecuted(id=part.callID, command=command, exit_code=code if isinstance(code, int) else None)]
 
 
-def _wrote(part: Part) -> list[Event]:
+def _write_events(part: Part) -> list[Event]:
     change: Change = "modified" if part.state.metadata.get("exists") else "added"
-    path = word(part.state.metadata, "filepath") or word(table(part.state.input), "filePath")
+    path = get_text(part.state.metadata, "filepath") or get_text(as_object(part.state.input), "filePath")
     return [FileChanged(path=path, change=change, id=part.callID)]
 
 
-def _edited(part: Part) -> list[Event]:
-    given = table(part.state.input)
+def _edit_events(part: Part) -> list[Event]:
+    given = as_object(part.state.input)
     change: Change = "modified" if given.get("oldString") else "added"
-    return [FileChanged(path=word(given, "filePath"), change=change, id=part.callID)]
+    return [FileChanged(path=get_text(given, "filePath"), change=change, id=part.callID)]
 
 
-class _Patched(msgspec.Struct):
+class _PatchedFile(msgspec.Struct):
     filePath: str = ""
     type: str = ""
 
 
 class _Patch(msgspec.Struct):
-    files: list[_Patched] = []
+    files: list[_PatchedFile] = []
 
 
-def _patched(part: Part) -> list[Event]:
+def _patch_events(part: Part) -> list[Event]:
     try:
         files = msgspec.convert(part.state.metadata, _Patch).files
     except msgspec.ValidationError:
@@ -168,16 +168,16 @@ def _patched(part: Part) -> list[Event]:
 
 
 _PARTS: dict[str, Callable[[Part, str], list[Event]]] = {
-    "text": _text,
-    "reasoning": _reasoning,
-    "tool": _tool,
+    "text": _on_text,
+    "reasoning": _on_reasoning,
+    "tool": _on_tool,
     "step-start": lambda part, parent: [],
     "step-finish": lambda part, parent: [],
 }
-_MORE: dict[str, Callable[[Part], list[Event]]] = {
-    "bash": _executed,
-    "write": _wrote,
-    "edit": _edited,
-    "apply_patch": _patched,
-    "todowrite": lambda part: planned(table(part.state.input).get("todos")),
+_TOOL_EVENTS: dict[str, Callable[[Part], list[Event]]] = {
+    "bash": _command_events,
+    "write": _write_events,
+    "edit": _edit_events,
+    "apply_patch": _patch_events,
+    "todowrite": lambda part: plan_events(as_object(part.state.input).get("todos")),
 }

@@ -64,7 +64,7 @@ export const inspan = async ({ client }) => {
 """
 
 
-def source(*, partial: bool, hidden: tuple[str, ...]) -> bytes:
+def build_plugin(*, partial: bool, hidden: tuple[str, ...]) -> bytes:
     """The plugin for one run; `hidden` are variables that the commands it runs do not get."""
     names = ", ".join(f'"{name}"' for name in hidden)
     return _SOURCE.replace("PARTIAL", "true" if partial else "false").replace("HIDDEN", f"[{names}]").encode()

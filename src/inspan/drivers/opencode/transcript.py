@@ -6,7 +6,7 @@ import msgspec
 
 from inspan.protocol.events import Event, TurnCompleted
 
-from .parts import Part, Spent, said, tool_started
+from .parts import Part, TurnUsage, part_events, tool_start_event
 
 
 class _Info(msgspec.Struct):
@@ -28,23 +28,23 @@ _decode = msgspec.json.Decoder(_Session).decode
 def read(printed: bytes) -> Sequence[Event]:
     """Every event of a session; a turn ends where the user speaks again."""
     events: list[Event] = []
-    spent = Spent()
+    spent = TurnUsage()
     for message in _decode(printed[printed.index(b"{") :]).messages:
         if message.info.role == "user":
-            events += _turn(spent)
+            events += _turn_end_events(spent)
             continue
         for part in message.parts:
-            events += _told(part)
+            events += _part_events(part)
             if part.type == "step-finish":
                 spent.add(part)
-    return [*events, *_turn(spent)]
+    return [*events, *_turn_end_events(spent)]
 
 
-def _told(part: Part) -> list[Event]:
+def _part_events(part: Part) -> list[Event]:
     """Parts that are no events, such as snapshots of the files, are kept in a session and never told."""
-    return [*([tool_started(part)] if part.type == "tool" else []), *(said(part) or [])]
+    return [*([tool_start_event(part)] if part.type == "tool" else []), *(part_events(part) or [])]
 
 
-def _turn(spent: Spent) -> list[Event]:
+def _turn_end_events(spent: TurnUsage) -> list[Event]:
     usage, cost_usd = spent.take()
     return [TurnCompleted(usage=usage, cost_usd=cost_usd)] if usage else []

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from inspan.contracts.dialect import NOTHING, Said, unrecognized
+from inspan.contracts.dialect import NO_OUTPUT, DialectOutput, build_unrecognized
 from inspan.protocol.commands import Command
 from inspan.protocol.events import (
     ErrorReported,
@@ -15,18 +15,30 @@ from inspan.protocol.events import (
     TextDelta,
     ThreadStarted,
     ToolStarted,
+    TurnCompleted,
+    TurnFailed,
     TurnStarted,
 )
 from inspan.protocol.task import Task
-from inspan.protocol.usage import Told
-from inspan.protocol.wire import UNREADABLE
+from inspan.protocol.usage import SessionTotals
+from inspan.protocol.wire import DECODE_ERRORS
 
-from .frames import Call, Message, Result, Spent, Tokens, plain, said, tool_ended, turn_ended
+from .frames import (
+    Call,
+    Message,
+    Result,
+    Tokens,
+    TurnUsage,
+    extract_message,
+    message_events,
+    tool_end_events,
+    turn_end_event,
+)
 
-# What our own extension says of a server of tools.
+# What our own extension says of an MCP server.
 _SERVER_FAILED = re.compile(r"^inspan: server ([\w-]+): (.*)$")
 # They tell what other frames tell, or what nobody has to know.
-_SILENT = (
+_IGNORED_TYPES = (
     "turn_start",
     "turn_end",
     "agent_end",
@@ -48,7 +60,9 @@ class _Update(msgspec.Struct, rename="camel"):
     delta: str = ""
 
 
-class _Frame(msgspec.Struct, rename="camel"):
+class Frame(msgspec.Struct, rename="camel"):
+    """One line of the stream, with the fields that any kind of line is read for."""
+
     type: str
     id: str = ""
     cwd: str = ""
@@ -63,113 +77,120 @@ class _Frame(msgspec.Struct, rename="camel"):
     error_message: str | None = None
 
 
-_decode = msgspec.json.Decoder(_Frame).decode
+_decode = msgspec.json.Decoder(Frame).decode
 
 
 class PiDialect:
     """Reads the lines of one run; remembers the calls that are open and what the turn has cost so far."""
 
-    def __init__(self, task: Task, told: Told) -> None:
+    def __init__(self, task: Task, reported: SessionTotals) -> None:
         self._model = task.model
         self._partial = task.partial
         self._cwd = task.cwd
         self._calls: dict[str, Call] = {}
         self._messages = 0
         self._last: Message | None = None
-        self._spent: Spent | None = None
-        self._handlers: dict[str, Callable[[_Frame], list[Event]]] = {
-            **dict.fromkeys(_SILENT, _nothing),
-            "session": self._opened,
-            "agent_start": self._began,
-            "agent_settled": self._settled,
-            "message_start": self._message_began,
-            "message_update": self._updated,
-            "message_end": self._message_ended,
-            "tool_execution_start": self._tool_began,
-            "tool_execution_end": self._tool_ended,
-            "auto_retry_start": _retried,
-            "summarization_retry_scheduled": _retried,
-            "compaction_end": self._compacted,
+        self._spent: TurnUsage | None = None
+        self._handlers: dict[str, Callable[[Frame], list[Event]]] = {
+            **dict.fromkeys(_IGNORED_TYPES, _ignore),
+            "session": self._on_session,
+            "agent_start": self._on_agent_start,
+            "agent_settled": self._on_agent_settled,
+            "message_start": self._on_message_start,
+            "message_update": self._on_message_update,
+            "message_end": self._on_message_end,
+            "tool_execution_start": self._on_tool_start,
+            "tool_execution_end": self._on_tool_end,
+            "auto_retry_start": _on_retry,
+            "summarization_retry_scheduled": _on_retry,
+            "compaction_end": self._on_compaction_end,
         }
 
-    def open(self) -> Said:
-        return NOTHING
+    def open(self) -> DialectOutput:
+        return NO_OUTPUT
 
-    def send(self, command: Command) -> Said:
-        return NOTHING
+    def send(self, command: Command) -> DialectOutput:
+        return NO_OUTPUT
 
-    def receive(self, frame: bytes) -> Said:
+    def receive(self, frame: bytes) -> DialectOutput:
         try:
             decoded = _decode(frame)
-        except UNREADABLE as error:
-            return Said([unrecognized(frame, str(error))])
+        except DECODE_ERRORS as error:
+            return DialectOutput([build_unrecognized(frame, str(error))])
         handler = self._handlers.get(decoded.type)
         if handler is None:
-            return Said([unrecognized(frame, f"frame {decoded.type!r}")])
-        return Said(handler(decoded))
+            return DialectOutput([build_unrecognized(frame, f"frame {decoded.type!r}")])
+        return DialectOutput(handler(decoded))
 
-    def overhear(self, line: bytes) -> Said:
-        """A server of tools that failed: Pi goes on without it and without a word, only our extension tells."""
+    def receive_stderr(self, line: bytes) -> DialectOutput:
+        """An MCP server that failed: Pi goes on without it and without a word, only our extension tells."""
         failed = _SERVER_FAILED.match(line.decode(errors="replace").strip())
-        return Said([McpServerFailed(name=failed[1], message=failed[2])]) if failed else NOTHING
+        return DialectOutput([McpServerFailed(name=failed[1], message=failed[2])]) if failed else NO_OUTPUT
 
-    def _opened(self, frame: _Frame) -> list[Event]:
+    def _on_session(self, frame: Frame) -> list[Event]:
         self._cwd = frame.cwd or self._cwd
         return [ThreadStarted(session_id=frame.id, model=self._model)]
 
-    def _began(self, frame: _Frame) -> list[Event]:
+    def _on_agent_start(self, frame: Frame) -> list[Event]:
         """A second start before the turn is settled goes on with it: after a retry or a compaction."""
         if self._spent is not None:
             return []
-        self._spent, self._last = Spent(), None
+        self._spent, self._last = TurnUsage(), None
         return [TurnStarted()]
 
-    def _settled(self, frame: _Frame) -> list[Event]:
-        spent, self._spent = self._spent or Spent(), None
-        return [turn_ended(self._last, spent)]
+    def _on_agent_settled(self, frame: Frame) -> list[Event]:
+        return [self._close_turn()]
 
-    def _message_began(self, frame: _Frame) -> list[Event]:
+    def _close_turn(self) -> TurnCompleted | TurnFailed:
+        spent, self._spent = self._spent or TurnUsage(), None
+        return turn_end_event(self._last, spent)
+
+    def _on_message_start(self, frame: Frame) -> list[Event]:
         self._messages += 1
         return []
 
-    def _updated(self, frame: _Frame) -> list[Event]:
+    def _on_message_update(self, frame: Frame) -> list[Event]:
         update = frame.assistant_message_event
         if not self._partial or update is None or update.type != "text_delta":
             return []
         return [TextDelta(block=f"{self._messages}/{update.content_index}", text=update.delta)]
 
-    def _message_ended(self, frame: _Frame) -> list[Event]:
+    def _on_message_end(self, frame: Frame) -> list[Event]:
         message = frame.message
         if message is None or message.role != "assistant":
             return []
         self._last = message
-        self._add(message.usage)
-        return said(message)
+        self._add_usage(message.usage)
+        return message_events(message)
 
-    def _tool_began(self, frame: _Frame) -> list[Event]:
+    def _on_tool_start(self, frame: Frame) -> list[Event]:
         call = Call(id=frame.tool_call_id, name=frame.tool_name, input=frame.args)
         self._calls[call.id] = call
         return [ToolStarted(id=call.id, name=call.name, input=call.input, parent=frame.parent_tool_call_id)]
 
-    def _tool_ended(self, frame: _Frame) -> list[Event]:
+    def _on_tool_end(self, frame: Frame) -> list[Event]:
         call = self._calls.pop(frame.tool_call_id, Call(id=frame.tool_call_id, name=frame.tool_name))
         result = frame.result or Result()
         if not frame.parent_tool_call_id:  # What a tool has spent by other tools is counted with it.
-            self._add(result.usage)
-        return tool_ended(call, result, is_error=frame.is_error, cwd=self._cwd)
+            self._add_usage(result.usage)
+        return tool_end_events(call, result, is_error=frame.is_error, cwd=self._cwd)
 
-    def _compacted(self, frame: _Frame) -> list[Event]:
-        self._add(frame.result.usage if frame.result else None)
+    def _on_compaction_end(self, frame: Frame) -> list[Event]:
+        self._add_usage(frame.result.usage if frame.result else None)
         return [ErrorReported(message=frame.error_message)] if frame.error_message else []
 
-    def _add(self, tokens: Tokens | None) -> None:
+    def _add_usage(self, tokens: Tokens | None) -> None:
         if self._spent is not None:
             self._spent.add(tokens)
 
 
-def _nothing(_: _Frame) -> list[Event]:
+def _ignore(_: Frame) -> list[Event]:
     return []
 
 
-def _retried(frame: _Frame) -> list[Event]:
-    return [ErrorReported(message=f"model call failed ({plain(frame.error_message or '')}); the agent tries again")]
+def _on_retry(frame: Frame) -> list[Event]:
+    return [
+        ErrorReported(
+            message=f"model call failed ({extract_message(frame.error_message or '')}); the agent tries again"
+        )
+    ]

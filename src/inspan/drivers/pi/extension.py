@@ -1,16 +1,20 @@
 """What Pi has no flag for, as an extension of its own that is loaded for one run: a file beside the user's settings.
 
-It leads one provider to the gateway, gives servers of tools, keeps the rules for single tools, and stops Pi from trying
-a failed call again.
+It leads one provider to the gateway, gives MCP servers, keeps the rules for single tools, asks about them where a run
+wants that, and stops Pi from trying a failed call again.
 """
 
 import msgspec
 
+ASKING_TITLE = "inspan: may this tool be used?"
+"""The title of the dialog by which the extension asks: what it asks about is the placeholder, as JSON."""
 _RUN = "__RUN__"
+_TITLE = "__TITLE__"
 _SOURCE = r"""import { existsSync } from "node:fs";
 import { relative, resolve } from "node:path";
 
 const RUN = __RUN__;
+const TITLE = __TITLE__;
 const TOO_LONG = /too (long|large)|context.?(length|window)|maximum (context|prompt)|too many (input )?tokens/i;
 const SHELL_SIGNS = /[;&|<>`$(){}\\\n]/;
 
@@ -27,8 +31,8 @@ export default function (pi) {
     process.env.no_proxy = process.env.NO_PROXY = listed ? `${listed},127.0.0.1` : "127.0.0.1";
   }
   for (const [name, server] of Object.entries(RUN.servers)) {
-    if (!pi.registerMcpServer) throw new Error("this version has no servers of tools");
-    pi.registerMcpServer(name, { ...server, exposure: "direct" });
+    if (!pi.registerMcpServer) throw new Error("this version has no MCP servers");
+    pi.registerMcpServer(name, { ...filled(server), exposure: "direct" });
   }
 
   pi.on("session_start", (_event, ctx) => {
@@ -58,14 +62,42 @@ export default function (pi) {
 
   pi.on("tool_call", (event, ctx) => {
     const problem = judged(event.toolName, event.input, ctx.cwd);
-    if (problem) return { block: true, reason: `Not allowed in this run: ${problem}` };
-    const path = event.toolName === "write" ? resolve(ctx.cwd, String(event.input.path)) : "";
-    if (path && !existsSync(path)) news.add(event.toolCallId);
+    if (problem) return refused(problem);
+    if (RUN.unasked && !RUN.unasked.includes(event.toolName)) return asked(event, ctx).then(settle);
+    return settle({});
+
+    function settle({ refusal, ends }) {
+      if (refusal) return { ...refused(refusal), terminate: ends };
+      const path = event.toolName === "write" ? resolve(ctx.cwd, String(event.input.path)) : "";
+      if (path && !existsSync(path)) news.add(event.toolCallId);
+    }
   });
 
   pi.on("tool_result", (event) => {
     if (news.delete(event.toolCallId) && !event.isError) return { details: { ...event.details, added: true } };
   });
+}
+
+// It puts variables into headers and `env` itself.
+function filled({ url, args, ...rest }) {
+  const fill = (word) => word.replace(/^\$\{(INSPAN_MCP_\w+)\}$/, (_, name) => process.env[name]);
+  return { ...rest, ...(url && { url: fill(url) }), ...(args && { args: args.map(fill) }) };
+}
+
+function refused(problem) {
+  return { block: true, reason: `Not allowed in this run: ${problem}` };
+}
+
+// Why not, if so, and whether the turn is to end with it. Where nobody can be asked, as in `--print`, nobody answers.
+async function asked(event, ctx) {
+  const question = { id: event.toolCallId, tool: event.toolName, input: event.input, cwd: ctx.cwd };
+  const words = await ctx.ui.input(TITLE, JSON.stringify(question), { signal: ctx.signal });
+  const { allowed, reason, input, ends } = words ? JSON.parse(words) : { reason: "nobody answered" };
+  if (allowed !== true) return { refusal: reason || "the user said no", ends: ends === true };
+  if (!input) return {};
+  for (const name of Object.keys(event.input)) delete event.input[name];
+  Object.assign(event.input, input);
+  return { refusal: judged(event.toolName, event.input, ctx.cwd) };
 }
 
 function judged(tool, input, cwd) {
@@ -94,6 +126,7 @@ function fits(rule, text, tool) {
 """
 
 
-def extension(run: dict[str, object]) -> bytes:
+def build_extension(run: dict[str, object]) -> bytes:
     """The extension for one run. It holds names of variables, and no secret."""
-    return _SOURCE.replace(_RUN, msgspec.json.encode(run).decode(), 1).encode()
+    title = msgspec.json.encode(ASKING_TITLE).decode()
+    return _SOURCE.replace(_TITLE, title, 1).replace(_RUN, msgspec.json.encode(run).decode(), 1).encode()

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from inspan.contracts.driver import failure, kind_of_status, kind_told
-from inspan.dialects.values import table, word
+from inspan.contracts.driver import Failure, match_failure
+from inspan.dialects.json_values import as_object, get_text
 from inspan.protocol.events import (
     CommandExecuted,
     ErrorReported,
@@ -21,23 +21,24 @@ from inspan.protocol.events import (
     TurnFailed,
     Unrecognized,
 )
+from inspan.protocol.http_status import failure_of_status
 from inspan.protocol.usage import Usage
-from inspan.protocol.wire import UNREADABLE
+from inspan.protocol.wire import DECODE_ERRORS
 
 # Bare numbers tell nothing: a process id or a date in a path looks like a status too.
 FAILURES = (
-    failure("session_not_found", r"no session found|session found in different project"),
-    failure("context_too_long", r"too (long|large)|context.?(length|window)|maximum context|too many (input )?tokens"),
-    failure(
+    Failure("session_not_found", r"no session found|session found in different project"),
+    Failure("context_too_long", r"too (long|large)|context.?(length|window)|maximum context|too many (input )?tokens"),
+    Failure(
         "authentication", r"no api key|invalid.api.key|authentication|unauthenticated|unauthorized|permission.error"
     ),
-    failure("model_not_found", r"model .*(not found|not exist)|model_not_found|no models? available"),
-    failure("rate_limit", r"rate.limit|usage limit|quota|resource_exhausted"),
-    failure("overloaded", r"overloaded|internal server error|server_error|unavailable"),
-    failure("refused", r"model refused|refusal|content.?filter"),
-    failure("invalid_response", r"stream ended|incomplete json|unexpected (token|end)|invalid json"),
-    failure("network", r"terminated|fetch failed|connection|socket|econn|enotfound|timed? ?out|network"),
-    failure("environment", r"failed to load extension|does not go through the gateway|eacces|enoent|enospc"),
+    Failure("model_not_found", r"model .*(not found|not exist)|model_not_found|no models? available"),
+    Failure("rate_limit", r"rate.limit|usage limit|quota|resource_exhausted"),
+    Failure("overloaded", r"overloaded|internal server error|server_error|unavailable"),
+    Failure("refused", r"model refused|refusal|content.?filter"),
+    Failure("invalid_response", r"stream ended|incomplete json|unexpected (token|end)|invalid json"),
+    Failure("network", r"terminated|fetch failed|connection|socket|econn|enotfound|timed? ?out|network"),
+    Failure("environment", r"failed to load extension|does not go through the gateway|eacces|enoent|enospc"),
 )
 # By provider, in 1.5.0: `401 {…}`, `401: {…}`, `OpenAI API error (401): {…}` and `{"error":{"code":401,…}}`.
 _STATUS = re.compile(r'^(?:[\w ]{0,40}error \()?(\d{3})\b|^\{"error":\{"code":(\d{3}),')
@@ -109,7 +110,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     input: Any = None
 
 
-class Spent:
+class TurnUsage:
     """Tokens and cost of one turn: a turn of ours is a prompt with all that Pi does about it."""
 
     def __init__(self) -> None:
@@ -135,14 +136,17 @@ class Spent:
         return round(self._cost_usd, 9) or None
 
 
-def said(message: Message) -> list[Event]:
+def message_events(message: Message) -> list[Event]:
     """What the assistant says and shows of its thinking; its calls of tools are told when they start."""
     blocks = [Block(type="text", text=message.content)] if isinstance(message.content, str) else message.content or []
     cut = [ErrorReported(message="the answer was cut off: it is as long as the model's answers may be")]
-    return [*(event for block in blocks for event in _block(block)), *(cut if message.stop_reason == "length" else ())]
+    return [
+        *(event for block in blocks for event in _block_events(block)),
+        *(cut if message.stop_reason == "length" else ()),
+    ]
 
 
-def _block(block: Block) -> list[Event]:
+def _block_events(block: Block) -> list[Event]:
     if block.type == "text":
         return [TextSaid(text=block.text)] if block.text else []
     if block.type == "thinking":
@@ -152,9 +156,9 @@ def _block(block: Block) -> list[Event]:
     return [Unrecognized(raw=msgspec.json.encode(block).decode(), note=f"block {block.type!r}")]
 
 
-def tool_ended(call: Call, result: Result | Message, *, is_error: bool, cwd: str) -> list[Event]:
+def tool_end_events(call: Call, result: Result | Message, *, is_error: bool, cwd: str) -> list[Event]:
     """The end of a call, with the command that ran or the file that changed by it."""
-    output = _text(result.content)
+    output = _content_text(result.content)
     events: list[Event] = []
     if is_error:
         denied = output == f"Tool {call.name} not found" or output.startswith(_NOT_ALLOWED)
@@ -166,29 +170,31 @@ def tool_ended(call: Call, result: Result | Message, *, is_error: bool, cwd: str
     if call.name == "bash":
         code = _EXIT_CODE.search(output) if is_error else None
         exit_code = int(code[1]) if code else None if is_error else 0
-        events.append(CommandExecuted(id=call.id, command=word(table(call.input), "command"), exit_code=exit_code))
+        events.append(
+            CommandExecuted(id=call.id, command=get_text(as_object(call.input), "command"), exit_code=exit_code)
+        )
     elif call.name in ("write", "edit") and not is_error:
-        path = os.path.normpath(os.path.join(cwd, word(table(call.input), "path")))
+        path = os.path.normpath(os.path.join(cwd, get_text(as_object(call.input), "path")))
         events.append(FileChanged(path=path, change="added" if _is_new(result.details) else "modified", id=call.id))
     return events
 
 
-def turn_ended(last: Message | None, spent: Spent) -> TurnCompleted | TurnFailed:
+def turn_end_event(last: Message | None, spent: TurnUsage) -> TurnCompleted | TurnFailed:
     """How a turn ended, by its last message of the assistant: Pi's exit code is 0 either way (1.5.0)."""
     if last is None or last.stop_reason not in ("error", "aborted"):
         return TurnCompleted(usage=spent.usage, cost_usd=spent.cost_usd)
     words = last.error_message or f"the request was {last.stop_reason}"
-    status = _status(words)
+    status = _parse_status(words)
     return TurnFailed(
-        failure=kind_of_status(status) or kind_told(FAILURES, words) or "unknown",
-        message=plain(words),
+        failure=failure_of_status(status) or match_failure(FAILURES, words) or "unknown",
+        message=extract_message(words),
         status=status,
         usage=spent.usage,
         cost_usd=spent.cost_usd,
     )
 
 
-def _status(words: str) -> int | None:
+def _parse_status(words: str) -> int | None:
     match = _STATUS.search(words)
     return int(match[1] or match[2]) if match else None
 
@@ -202,17 +208,17 @@ class _Answer(msgspec.Struct):
     message: str = ""
 
 
-def plain(words: str) -> str:
+def extract_message(words: str) -> str:
     """The provider's sentence out of the JSON in a message of Pi's, where there is one."""
     _, brace, rest = words.partition("{")
     try:
         answer = msgspec.json.decode(brace + rest, type=_Answer)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return words
     return (answer.error.message if answer.error else answer.message) or words
 
 
-def _text(content: str | list[Block] | None) -> str:
+def _content_text(content: str | list[Block] | None) -> str:
     if isinstance(content, list):
         return "\n".join(block.text if block.type == "text" else f"[{block.type}]" for block in content)
     return content or ""
@@ -221,5 +227,5 @@ def _text(content: str | list[Block] | None) -> str:
 def _is_new(details: msgspec.Raw) -> bool:
     try:
         return msgspec.json.decode(details, type=Details).added
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return False

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import msgspec
 
 from inspan.protocol.events import Event, ThreadStarted, ToolStarted, TurnStarted, Unrecognized
-from inspan.protocol.wire import UNREADABLE
+from inspan.protocol.wire import DECODE_ERRORS
 
-from .frames import Call, Message, Spent, Tokens, said, tool_ended, turn_ended
+from .frames import Call, Message, Tokens, TurnUsage, message_events, tool_end_events, turn_end_event
 
-_SPENDING = ("compaction", "branch_summary", "usage")
+_USAGE_TYPES = ("compaction", "branch_summary", "usage")
 
 
 class _Entry(msgspec.Struct):
@@ -26,7 +26,10 @@ _decode = msgspec.json.Decoder(_Entry).decode
 def read(transcript: bytes) -> list[Event]:
     """The events of all its turns. A turn begins with what the user says; a line that is broken off is told as such."""
     reader = _Reader()
-    return [*(event for line in transcript.split(b"\n") if line.strip() for event in reader.line(line)), *reader.end()]
+    return [
+        *(event for line in transcript.split(b"\n") if line.strip() for event in reader.read_line(line)),
+        *reader.end_turn(),
+    ]
 
 
 class _Reader:
@@ -34,45 +37,45 @@ class _Reader:
         self._cwd = ""
         self._calls: dict[str, Call] = {}
         self._last: Message | None = None
-        self._spent: Spent | None = None
+        self._spent: TurnUsage | None = None
 
-    def line(self, line: bytes) -> list[Event]:
+    def read_line(self, line: bytes) -> list[Event]:
         try:
             entry = _decode(line)
-        except UNREADABLE as error:
+        except DECODE_ERRORS as error:
             return [Unrecognized(raw=line.decode(errors="replace"), note=str(error))]
         if entry.type == "session":
             self._cwd = entry.cwd
             return [ThreadStarted(session_id=entry.id)]
         if entry.type == "message" and entry.message:
-            return list(self._message(entry.message))
-        if entry.type in _SPENDING and self._spent:
+            return list(self._on_message(entry.message))
+        if entry.type in _USAGE_TYPES and self._spent:
             self._spent.add(entry.usage)
         return []
 
-    def end(self) -> list[Event]:
+    def end_turn(self) -> list[Event]:
         """The end of the turn that is open, if one is."""
         spent, self._spent = self._spent, None
-        return [turn_ended(self._last, spent)] if spent else []
+        return [turn_end_event(self._last, spent)] if spent else []
 
-    def _message(self, message: Message) -> Iterator[Event]:
+    def _on_message(self, message: Message) -> Iterator[Event]:
         if message.role == "user":
-            yield from self.end()
-            self._spent, self._last = Spent(), None
+            yield from self.end_turn()
+            self._spent, self._last = TurnUsage(), None
             yield TurnStarted()
         elif message.role == "assistant":
-            yield from self._assistant(message)
+            yield from self._on_assistant(message)
         elif message.role == "toolResult":
             if self._spent:
                 self._spent.add(message.usage)
             call = self._calls.pop(message.tool_call_id, Call(id=message.tool_call_id, name=message.tool_name))
-            yield from tool_ended(call, message, is_error=message.is_error, cwd=self._cwd)
+            yield from tool_end_events(call, message, is_error=message.is_error, cwd=self._cwd)
 
-    def _assistant(self, message: Message) -> Iterator[Event]:
+    def _on_assistant(self, message: Message) -> Iterator[Event]:
         self._last = message
         if self._spent:
             self._spent.add(message.usage)
-        yield from said(message)
+        yield from message_events(message)
         if message.stop_reason in ("error", "aborted") or not isinstance(message.content, list):
             return
         for block in message.content:

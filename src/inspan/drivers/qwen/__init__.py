@@ -6,18 +6,32 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from inspan.contracts.driver import UUID, Capabilities, Channel, Driver, Install, Transcript
-from inspan.dialects.acp.channel import acp_channel
+from inspan.contracts.driver import (
+    UUID_PATTERN,
+    Access,
+    Capabilities,
+    Channel,
+    Driver,
+    Install,
+    ProgramSpec,
+    Provider,
+    Sessions,
+    SessionSupport,
+    StateFolder,
+    Transcript,
+    Trials,
+)
+from inspan.dialects.acp.channel import build_acp_channel
 from inspan.protocol.events import Event
-from inspan.protocol.usage import Told
+from inspan.protocol.usage import SessionTotals
 
 from .dialect import QwenDialect
 from .failures import FAILURES
-from .launching import launch
-from .providers import WAYS
+from .launch import launch
+from .providers import PROVIDERS
 
 if TYPE_CHECKING:
-    from inspan.dialects.acp.speaker import Speaker
+    from inspan.dialects.acp.profile import AcpAgent
 
 _CAPABILITIES = Capabilities(
     presets_session_id=True,
@@ -43,7 +57,7 @@ _CAPABILITIES = Capabilities(
         "allowed_tools": "Write is given only together with Edit, and Grep and Glob bring Read with them.",
         "fork": "A fork gets its id from the program.",
         "mcp": "Headers of a server are taken in mode exec alone.",
-        "reports_usage": "It does not tell cache writes and reasoning tokens: they are in its input and output.",
+        "reports_usage": "It does not report cache writes and reasoning tokens: they are in its input and output.",
         "follows_gateway": "It sends a failed call up to six times more, and 0.24 has no setting against it: behind a "
         "gateway inspan ends the run at the first. An administrator's settings file gives way to the one of the run.",
     },
@@ -56,20 +70,20 @@ def _read(session: bytes) -> Sequence[Event]:
     return read(session)
 
 
-def _told_in(session: bytes) -> Told | None:
-    from .transcript import told_in  # Start-up time: only runs that go on need it.
+def _read_totals(session: bytes) -> SessionTotals | None:
+    from .transcript import read_totals  # Start-up time: only runs that go on need it.
 
-    return told_in(session)
-
-
-def _speaker() -> "Speaker":
-    from .acp import SPEAKER  # Start-up time: few runs take this channel.
-
-    return SPEAKER
+    return read_totals(session)
 
 
-_ACP = acp_channel(
-    _speaker,
+def _load_acp_agent() -> "AcpAgent":
+    from .acp import ACP_AGENT  # Start-up time: few runs take this channel.
+
+    return ACP_AGENT
+
+
+_ACP = build_acp_channel(
+    _load_acp_agent,
     msgspec.structs.replace(
         _CAPABILITIES,
         presets_session_id=False,
@@ -81,58 +95,78 @@ _ACP = acp_channel(
             "max_turns": "With a gateway, inspan counts its model calls.",
         },
     ),
-    cannot={
+    unsupported_scenarios={
         "fork": "`qwen --acp` offers no session/fork (0.24.4).",
-        "transcript": "By this channel its editors tell what they changed, and not what they answered (0.24.4).",
+        "transcript": "By this channel its editors report what they changed, and not what they answered (0.24.4).",
     },
-    differs={
-        "tool_completed.output": "Not told for its editors.",
+    event_differences={
+        "tool_completed.output": "Not reported for its editors.",
         "tool_failed.output": "A command's alone, without the table that the model is shown.",
-        "turn_completed.usage": "Reasoning tokens are told apart here.",
-        "turn_failed.message": "In other words.",
-        "turn_failed.status": "Not told.",
+        "turn_completed.usage": "Reasoning tokens are reported separately here.",
+        "turn_failed.message": "Worded differently.",
+        "turn_failed.status": "Not reported.",
     },
+    session=SessionSupport(messages=True, interrupt=True, ask=True),
 )
 
 DRIVER = Driver(
     name="qwen",
     title="Qwen Code",
-    program="qwen",
-    wire=WAYS[0].wire,
+    program=ProgramSpec(
+        command="qwen",
+        install=Install(
+            source="npm",
+            package="@qwen-code/qwen-code",
+            version="0.24.4",
+            # Not its `cli-entry.js`, which runs this one in a child and leaves it behind when it is told to go.
+            program="node_modules/@qwen-code/qwen-code/cli.js",
+            node=(22,),
+        ),
+        version_pattern=re.compile(r"\s*(\d+)\.(\d+)\.(\d+)"),
+        oldest=(0, 21, 2),
+    ),
+    provider=Provider(
+        wire=PROVIDERS[0].wire,
+        credentials=PROVIDERS[0].credentials,
+        vendor=PROVIDERS[0].vendor,
+        base_url=PROVIDERS[0].base_url,
+        base_url_variables=PROVIDERS[0].base_url_variables,
+    ),
     channels=(Channel(kind="stream", launch=launch, dialect=QwenDialect), _ACP),
-    install=Install(
-        source="npm",
-        package="@qwen-code/qwen-code",
-        version="0.24.4",
-        # Not its `cli-entry.js`, which runs this one in a child and leaves it behind when it is told to go.
-        program="node_modules/@qwen-code/qwen-code/cli.js",
-        node=(22,),
+    state=StateFolder(
+        config_variable="QWEN_HOME",
+        state_paths=("~/.qwen",),
+        nesting_variables=(
+            "QWEN_CODE",
+            "QWEN_CODE_SESSION_ID",
+            "QWEN_CODE_PROMPT_ID",
+            "QWEN_CODE_AGENT_ID",
+            "QWEN_CODE_CLI",
+        ),
     ),
-    version_words=re.compile(r"\s*(\d+)\.(\d+)\.(\d+)"),
-    oldest=(0, 21, 2),
-    config_variable="QWEN_HOME",
-    state_paths=("~/.qwen",),
-    credentials=WAYS[0].credentials,
-    ways=WAYS,
-    variables=("QWEN_", "OPENAI_", "DASHSCOPE_", "ANTHROPIC_", "GEMINI_"),
+    providers=PROVIDERS,
+    access=Access(
+        variables=("QWEN_", "OPENAI_", "DASHSCOPE_", "ANTHROPIC_", "GEMINI_"),
+        login_hint="set OPENAI_API_KEY, with OPENAI_BASE_URL where another provider is meant, or DASHSCOPE_API_KEY",
+        direct_address="variable",
+        override_settings=(
+            ("~/.qwen/settings.json", "modelProviders"),
+            ("~/.qwen/settings.json", "security.auth.baseUrl"),
+            ("~/.qwen/settings.json", "env.OPENAI_BASE_URL"),
+        ),
+    ),
     failures=FAILURES,
-    login_hint="set OPENAI_API_KEY, with OPENAI_BASE_URL where another provider is meant, or DASHSCOPE_API_KEY",
-    provider=WAYS[0].provider,
-    base_url=WAYS[0].base_url,
-    base_url_variables=WAYS[0].base_url_variables,
-    settings=(
-        ("~/.qwen/settings.json", "modelProviders"),
-        ("~/.qwen/settings.json", "security.auth.baseUrl"),
-        ("~/.qwen/settings.json", "env.OPENAI_BASE_URL"),
+    sessions=Sessions(
+        session_id_pattern=UUID_PATTERN,
+        transcript_pattern="projects/*/chats/{session_id}.jsonl",
+        read_totals=_read_totals,
+        transcript=Transcript(read=_read),
     ),
-    session_ids=UUID,
-    transcripts="projects/*/chats/{session_id}.jsonl",
-    told_in=_told_in,
-    transcript=Transcript(read=_read),
     instructions="AGENTS.md",
     skills=(".qwen/skills",),
-    asks_again=True,
-    trial_model="openai/qwen3-coder-plus",
+    always_retries=True,
+    trials=Trials(
+        trial_model="openai/qwen3-coder-plus",
+    ),
     capabilities=_CAPABILITIES,
-    markers=("QWEN_CODE", "QWEN_CODE_SESSION_ID", "QWEN_CODE_PROMPT_ID", "QWEN_CODE_AGENT_ID", "QWEN_CODE_CLI"),
 )

@@ -47,7 +47,7 @@ class Message(msgspec.Struct, frozen=True):
 
 
 class Server(msgspec.Struct, frozen=True):
-    """A server of tools, and whether it could be reached."""
+    """An MCP server, and whether it could be reached."""
 
     name: str = ""
     status: str = ""

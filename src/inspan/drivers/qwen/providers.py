@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from inspan.contracts.driver import Way
+from inspan.contracts.driver import Provider
 
 
-class Protocol(msgspec.Struct, frozen=True, kw_only=True):
+class WireProtocol(msgspec.Struct, frozen=True, kw_only=True):
     """Its own name for a wire, and the variables in which it looks for key and address."""
 
     name: str
@@ -15,50 +15,50 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
 
 
-_OPENAI = Protocol(name="openai", key="OPENAI_API_KEY", address="OPENAI_BASE_URL")
-PROTOCOLS: Mapping[str, Protocol] = {
+_OPENAI = WireProtocol(name="openai", key="OPENAI_API_KEY", address="OPENAI_BASE_URL")
+PROTOCOLS: Mapping[str, WireProtocol] = {
     "openai": _OPENAI,
     "dashscope": _OPENAI,
-    "openai-responses": Protocol(name="openai-responses", key="OPENAI_API_KEY", address="OPENAI_BASE_URL"),
-    "anthropic": Protocol(name="anthropic", key="ANTHROPIC_API_KEY", address="ANTHROPIC_BASE_URL"),
-    "google": Protocol(name="gemini", key="GEMINI_API_KEY"),
+    "openai-responses": WireProtocol(name="openai-responses", key="OPENAI_API_KEY", address="OPENAI_BASE_URL"),
+    "anthropic": WireProtocol(name="anthropic", key="ANTHROPIC_API_KEY", address="ANTHROPIC_BASE_URL"),
+    "google": WireProtocol(name="gemini", key="GEMINI_API_KEY"),
 }
-WAYS = (
-    Way(
+PROVIDERS = (
+    Provider(
         name="openai",
         wire="chat",
-        provider="openai",
+        vendor="openai",
         base_url="https://api.openai.com/v1",
         credentials=("OPENAI_API_KEY",),
         base_url_variables=("OPENAI_BASE_URL",),
     ),
-    Way(
+    Provider(
         name="dashscope",
         wire="chat",
-        provider="dashscope",
+        vendor="dashscope",
         base_url="https://dashscope.aliyuncs.com/compatible-mode/v1",
         credentials=("DASHSCOPE_API_KEY",),
     ),
-    Way(
+    Provider(
         name="openai-responses",
         wire="responses",
-        provider="openai",
+        vendor="openai",
         base_url="https://api.openai.com/v1",
         credentials=("OPENAI_API_KEY",),
         base_url_variables=("OPENAI_BASE_URL",),
     ),
-    Way(
+    Provider(
         name="anthropic",
         wire="messages",
-        provider="anthropic",
+        vendor="anthropic",
         base_url="https://api.anthropic.com",
         credentials=("ANTHROPIC_API_KEY",),
         base_url_variables=("ANTHROPIC_BASE_URL",),
     ),
-    Way(
+    Provider(
         name="google",
         wire="generate",
-        provider="google",
+        vendor="google",
         base_url="https://generativelanguage.googleapis.com",
         credentials=("GEMINI_API_KEY",),
     ),

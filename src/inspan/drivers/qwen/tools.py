@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from inspan.contracts.granting import parted
-from inspan.dialects.plans import planned
-from inspan.dialects.values import Json, table, word
+from inspan.contracts.tool_grants import split_pattern
+from inspan.dialects.json_values import Json, as_object, get_text
+from inspan.dialects.plans import plan_events
 from inspan.protocol.events import (
     CommandExecuted,
     Event,
@@ -52,26 +52,26 @@ _NAMES = {
 }
 _EDITORS = {"edit": "file_path", "write_file": "file_path", "notebook_edit": "notebook_path"}
 _CREATED = re.compile(r"Successfully created|Created new")
-_ENDED = re.compile(r"\nExit Code: (\d+)\nSignal: (?:(\d+)|\(none\))\n")
+_COMMAND_END = re.compile(r"\nExit Code: (\d+)\nSignal: (?:(\d+)|\(none\))\n")
 _DENIED = re.compile(
     r'This ".*?" invocation was denied by permission rules|Qwen Code requires permission to use '
     r'|Tool ".*?" (not found in registry|is denied by permission rules|is a built-in tool that is disabled)'
 )
 
 
-def own_name(pattern: str) -> str:
+def to_own_name(pattern: str) -> str:
     """The tool that a pattern is about, by its own name: `Bash(git *)` is about its shell."""
-    name, _ = parted(pattern)
+    name, _ = split_pattern(pattern)
     return _NAMES.get(name, name)
 
 
-def own_pattern(pattern: str) -> str:
+def to_own_pattern(pattern: str) -> str:
     """The pattern with its tool's own name: it knows the others too, but does not offer the tool for them (0.24.4)."""
     _, bracket, rest = pattern.partition("(")
-    return f"{own_name(pattern)}{bracket}{rest}"
+    return f"{to_own_name(pattern)}{bracket}{rest}"
 
 
-def all_but(offered: Iterable[str]) -> list[str]:
+def tools_except(offered: Iterable[str]) -> list[str]:
     """Every tool but these. The first of a family stays while one of it is offered, or that one would go with it."""
     kept = set(offered)
     kept |= {first for first, rest in _FAMILIES.items() if kept & set(rest)}
@@ -79,30 +79,30 @@ def all_but(offered: Iterable[str]) -> list[str]:
     return [name for name in (*known, *_OTHERS) if name not in kept]
 
 
-def started(call: str, name: str, given: Any, *, parent: str = "") -> list[Event]:
+def tool_start_events(call: str, name: str, given: Any, *, parent: str = "") -> list[Event]:
     """What the start of a call tells."""
-    plan = planned(table(given).get("todos")) if name == "todo_write" else []
+    plan = plan_events(as_object(given).get("todos")) if name == "todo_write" else []
     return [ToolStarted(id=call, name=name, input=given, parent=parent), *plan]
 
 
-def ended(call: str, name: str, given: Any, *, output: str, is_error: bool) -> list[Event]:
+def tool_end_events(call: str, name: str, given: Any, *, output: str, is_error: bool) -> list[Event]:
     """What the end of a call tells."""
     end: Event = ToolCompleted(id=call, name=name, output=output)
     if is_error:
         end = ToolFailed(id=call, name=name, output=output, denied=bool(_DENIED.match(output)))
     if name == SHELL:
-        return [end, *_executed(call, table(given), output, is_error=is_error)]
+        return [end, *_command_events(call, as_object(given), output, is_error=is_error)]
     if name in _EDITORS and not is_error:
-        path = word(table(given), _EDITORS[name])
+        path = get_text(as_object(given), _EDITORS[name])
         return [end, FileChanged(path=path, change="added" if _CREATED.match(output) else "modified", id=call)]
     return [end]
 
 
-def _executed(call: str, given: Json, output: str, *, is_error: bool) -> list[Event]:
+def _command_events(call: str, given: Json, output: str, *, is_error: bool) -> list[Event]:
     """A command that ran to its end: what it printed is told alone where it printed something and went well."""
-    found = _ENDED.findall(output) if output.startswith("Command: ") else []
+    found = _COMMAND_END.findall(output) if output.startswith("Command: ") else []
     if given.get("is_background") or (is_error and not found):
         return []
     code, signal = found[-1] if found else ("0", "")
     exit_code = 128 + int(signal) if signal else int(code)
-    return [CommandExecuted(id=call, command=word(given, "command"), exit_code=exit_code)]
+    return [CommandExecuted(id=call, command=get_text(given, "command"), exit_code=exit_code)]

@@ -5,13 +5,13 @@ from typing import Any
 
 import msgspec
 
-from inspan.dialects.saved import readable
+from inspan.dialects.transcript_lines import decode_lines
 from inspan.protocol.events import Event, ReasoningSaid, TextSaid, TurnCompleted, TurnStarted
-from inspan.protocol.usage import Told, Usage
-from inspan.protocol.wire import UNREADABLE
+from inspan.protocol.usage import SessionTotals, Usage
+from inspan.protocol.wire import DECODE_ERRORS
 
 from .frames import Tokens
-from .tools import ended, started
+from .tools import tool_end_events, tool_start_events
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class _Message(msgspec.Struct, frozen=True):
     parts: list[_Part] = []
 
 
-class _Shown(msgspec.Struct, frozen=True):
+class _Display(msgspec.Struct, frozen=True):
     text: str = ""
 
 
@@ -41,7 +41,7 @@ class _Result(msgspec.Struct, frozen=True, rename="camel"):
     result_display: msgspec.Raw = msgspec.Raw()
 
 
-class _Counted(msgspec.Struct, frozen=True):
+class _TokenCount(msgspec.Struct, frozen=True):
     name: str = msgspec.field(name="event.name", default="")
     input_token_count: int = 0
     output_token_count: int = 0
@@ -50,7 +50,7 @@ class _Counted(msgspec.Struct, frozen=True):
 
 
 class _Payload(msgspec.Struct, frozen=True, rename="camel"):
-    ui_event: _Counted | None = None
+    ui_event: _TokenCount | None = None
 
 
 class _Line(msgspec.Struct, frozen=True, rename="camel"):
@@ -63,7 +63,7 @@ class _Line(msgspec.Struct, frozen=True, rename="camel"):
 
 
 _decode = msgspec.json.Decoder(_Line).decode
-_decode_shown = msgspec.json.Decoder(str | _Shown).decode
+_decode_display = msgspec.json.Decoder(str | _Display).decode
 
 
 def read(saved: bytes) -> Sequence[Event]:
@@ -71,24 +71,24 @@ def read(saved: bytes) -> Sequence[Event]:
     events: list[Event] = []
     calls: dict[str, Any] = {}
     used: Usage | None = None
-    for line in readable(saved, _decode):
+    for line in decode_lines(saved, _decode):
         if line.type == "user" and line.provenance == "real_user":
             events += [*([TurnCompleted(usage=used)] if used else []), TurnStarted()]
             used = Usage()
-        used = (used or Usage()) + _counted(line)
-        events += [event for part in line.message.parts for event in _told(part, line, calls)]
+        used = (used or Usage()) + _line_usage(line)
+        events += [event for part in line.message.parts for event in _part_events(part, line, calls)]
     return [*events, TurnCompleted(usage=used)] if used else events
 
 
-def told_in(saved: bytes) -> Told | None:
+def read_totals(saved: bytes) -> SessionTotals | None:
     """What a session has used so far, if all of it is there: a resumed one counts on from the sum of its calls."""
-    lines = list(readable(saved, _decode))
+    lines = list(decode_lines(saved, _decode))
     if not lines or lines[0].parent_uuid is not None:
         return None
-    return Told(usage=sum(map(_counted, lines), Usage()))
+    return SessionTotals(usage=sum(map(_line_usage, lines), Usage()))
 
 
-def _counted(line: _Line) -> Usage:
+def _line_usage(line: _Line) -> Usage:
     counted = line.system_payload.ui_event
     if counted is None or not counted.name.endswith(".api_response"):
         return Usage()
@@ -100,26 +100,26 @@ def _counted(line: _Line) -> Usage:
     ).usage
 
 
-def _told(part: _Part, line: _Line, calls: dict[str, Any]) -> list[Event]:
+def _part_events(part: _Part, line: _Line, calls: dict[str, Any]) -> list[Event]:
     if part.function_response is not None:
         answer = part.function_response
-        output, is_error = _shown(line, answer), line.tool_call_result.status == "error"
-        return ended(answer.id, answer.name, calls.pop(answer.id, None), output=output, is_error=is_error)
+        output, is_error = _output_text(line, answer), line.tool_call_result.status == "error"
+        return tool_end_events(answer.id, answer.name, calls.pop(answer.id, None), output=output, is_error=is_error)
     if line.type != "assistant":
         return []
     if part.function_call is not None:
         calls[part.function_call.id] = part.function_call.args
-        return started(part.function_call.id, part.function_call.name, part.function_call.args)
+        return tool_start_events(part.function_call.id, part.function_call.name, part.function_call.args)
     if not part.text:
         return []
     return [ReasoningSaid(text=part.text) if part.thought else TextSaid(text=part.text)]
 
 
-def _shown(line: _Line, answer: _Call) -> str:
+def _output_text(line: _Line, answer: _Call) -> str:
     """A tool's output as its stream had it: what is shown to a person, where there is something, else the model's."""
     try:
-        shown = _decode_shown(line.tool_call_result.result_display)
-    except UNREADABLE:
+        shown = _decode_display(line.tool_call_result.result_display)
+    except DECODE_ERRORS:
         shown = ""
     text = shown if isinstance(shown, str) else shown.text
     return text or str(answer.response.get("output") or answer.response.get("error") or "")

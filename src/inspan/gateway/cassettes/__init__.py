@@ -1,1 +1,1 @@
-"""Cassettes: conversations with a model as text, recorded and played back; start at `recording.py`, `replaying.py`."""
+"""Cassettes: conversations with a model as text, recorded and played back; start at `record.py`, `replay.py`."""

@@ -1,4 +1,4 @@
-"""What a cassette holds: calls to a model and their answers, as values. `cassette_file.py` reads and writes them."""
+"""What a cassette holds: calls to a model and their answers, as values. `file.py` reads and writes them."""
 
 from typing import Annotated, Literal
 
@@ -21,7 +21,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     text: str
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class RecordedRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a request is compared by; `asks` is the newest part of the conversation.
 
     `answers_to` are the ids of the tool calls whose results these are. They choose between calls that are alike in
@@ -37,14 +37,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     answers_to: tuple[str, ...] = ()
 
 
-class Started(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class ResponseStart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """How an answer began; `status` is None when none did."""
 
     status: Annotated[int, msgspec.Meta(ge=200, le=599)] | None
     headers: dict[_HeaderName, _HeaderValue] = {}
 
 
-class Piece(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Chunk(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A piece of an answer, in one of four forms.
 
     A server-sent event whose `data` is JSON, under the name `event` or between the texts of `around`; a `body` that is
@@ -59,7 +59,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     base64: bytes | msgspec.UnsetType = msgspec.UNSET
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class ResponseEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """How an answer ended: whole, cut by the provider, in silence, or because the agent left.
 
     `note` is the problem that the call was reported with, where the upstream named one.
@@ -70,7 +70,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     note: str = ""
 
 
-class Last(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Footer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The end of a finished cassette: how many calls it has."""
 
     calls: int
@@ -79,10 +79,10 @@ class Last(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     """One request and its answer."""
 
-    asked: Asked
-    started: Started
-    pieces: tuple[Piece, ...]
-    ended: Ended
+    request: RecordedRequest
+    start: ResponseStart
+    chunks: tuple[Chunk, ...]
+    ending: ResponseEnd
 
 
 class Cassette(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,16 +9,27 @@ from io import FileIO
 import msgspec
 
 from inspan.errors import BadInput
-from inspan.gateway.cassettes.cassette import VERSION, Cassette, Exchange, Last
-from inspan.gateway.cassettes.lines import FIELD, RECORD, read_lines
+from inspan.gateway.cassettes.cassette import VERSION, Cassette, Exchange, Footer
+from inspan.gateway.cassettes.lines import FIELD, RECORD_HINT, parse_cassette
+from inspan.system import file_locks, forking
 
 LIMIT_BYTES = 512 * 1024 * 1024
+
+
+class _Recording(FileIO):
+    """A file that is recorded to; once it is closed, another run may."""
+
+    def close(self) -> None:
+        if not self.closed:
+            file_locks.unlock(self.fileno())
+            forking.disown(self.fileno())
+        super().close()
 
 
 def load_cassette(path: str | os.PathLike[str]) -> Cassette:
     """Reads a whole cassette; raises `BadInput` that names the line, what is wrong with it and the next step."""
     name = os.fspath(path)
-    return read_lines(name, _data(name))
+    return parse_cassette(name, _read_bytes(name))
 
 
 def open_recording(path: str | os.PathLike[str]) -> FileIO:
@@ -33,7 +44,7 @@ def open_recording(path: str | os.PathLike[str]) -> FileIO:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         step = "Give the path of a new file in a folder that can be written to."
         raise BadInput(FIELD, name, f"it cannot be written: {reason}.", next_step=step) from error
-    file = FileIO(descriptor, "wb")
+    file = _Recording(forking.own(descriptor), "wb")
     try:
         _check_recordable(name, descriptor)
     except BadInput:
@@ -62,43 +73,45 @@ def _check_recordable(name: str, descriptor: int) -> None:
         pass  # A file system without locks.
     if os.fstat(descriptor).st_size:
         step = "Give another path, or delete the file first."
-        raise BadInput(FIELD, name, "there is a file already, and it is not written over.", next_step=step)
+        raise BadInput(FIELD, name, "the file already exists and is not overwritten.", next_step=step)
 
 
-def header(about: Mapping[str, str]) -> bytes:
+def encode_header(about: Mapping[str, str]) -> bytes:
     """The first line."""
     return msgspec.json.encode({"inspan_cassette": VERSION, **about}) + b"\n"
 
 
-def written(call: Exchange) -> bytes:
+def encode_exchange(call: Exchange) -> bytes:
     """The lines of one call."""
-    lines = (call.asked, call.started, *call.pieces, call.ended)
+    lines = (call.request, call.start, *call.chunks, call.ending)
     return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
 
 
-def footer(calls: int) -> bytes:
+def encode_footer(calls: int) -> bytes:
     """The line that a finished cassette ends with."""
-    return msgspec.json.encode(Last(calls=calls)) + b"\n"
+    return msgspec.json.encode(Footer(calls=calls)) + b"\n"
 
 
-def _data(path: str) -> bytes:
+def _read_bytes(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise BadInput(FIELD, path, "it is not a file.", next_step=RECORD)
+                raise BadInput(FIELD, path, "it is not a file.", next_step=RECORD_HINT)
             if status.st_size > LIMIT_BYTES:
                 problem = f"it has {status.st_size} bytes, and {LIMIT_BYTES} are the most."
                 raise BadInput(FIELD, path, problem, next_step="Record a shorter run.")
             data = file.read()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise BadInput(FIELD, path, f"it cannot be read: {reason}.", next_step=f"Check the path. {RECORD}") from error
+        raise BadInput(
+            FIELD, path, f"it cannot be read: {reason}.", next_step=f"Check the path. {RECORD_HINT}"
+        ) from error
     if not data:
-        raise BadInput(FIELD, path, "it is empty: nothing was recorded.", next_step=RECORD)
+        raise BadInput(FIELD, path, "it is empty: nothing was recorded.", next_step=RECORD_HINT)
     try:
         data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise BadInput(FIELD, path, f"line {line} is not UTF-8.", next_step=RECORD) from None
+        raise BadInput(FIELD, path, f"line {line} is not UTF-8.", next_step=RECORD_HINT) from None
     return data

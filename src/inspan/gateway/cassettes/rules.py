@@ -15,7 +15,7 @@ _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp][Mm])?"
 _ZONE = r"(?: ?(?:Z\b|UTC|GMT|[A-Z]{2,3}T\b|[+-]\d{2}:?\d{2}))"
 _UNIT = r"(?:ns|µs|us|ms|s|secs?|seconds?|mins?|minutes?|h|hours?)"
 # What one rule leaves may be for another: rarely more than one round changes something.
-_MOST_ROUNDS = 8
+_MAX_ROUNDS = 8
 # Quotes of JSON inside JSON have backslashes before them.
 _Q = r'\\{0,8}"?'
 _BLOCKS = (
@@ -39,18 +39,18 @@ _BLOCKS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """`pattern` becomes `becomes`; `example` is such a text, and `shown` what is left of it.
+    """`pattern` becomes `replacement`; `example` is such a text, and `example_result` what is left of it.
 
-    What is called `id` in a pattern is a name that a model may use later on (see `carried.py`). A text that has none of
-    the `hints`, in small letters, is not searched: most texts have few.
+    What is called `id` in a pattern is a name that a model may use later on (see `volatile_ids.py`). A text that has
+    none of the `hints`, in small letters, is not searched: most texts have few.
     """
 
     name: str
-    what: str
+    description: str
     pattern: str
-    becomes: str
+    replacement: str
     example: str
-    shown: str
+    example_result: str
     results_only: bool = False
     hints: tuple[str, ...] = ("",)
 
@@ -58,155 +58,155 @@ class Rule:
 RULES: tuple[Rule, ...] = (
     Rule(
         name="preamble",
-        what="blocks that agents put before or behind a text: " + ", ".join(f"`<{name}>`" for name in _BLOCKS),
+        description="blocks that agents put before or behind a text: " + ", ".join(f"`<{name}>`" for name in _BLOCKS),
         pattern=r"(?s)(?:# AGENTS\.md instructions[^\n<]{0,4096}+\s*+)?"
         rf"<(?P<block>{'|'.join(_BLOCKS)})>(?:(?!<(?P=block)>).)*?</(?P=block)>\s*",
-        becomes="\n",
+        replacement="\n",
         example="<system-reminder>Today is Sunday.</system-reminder>do it",
-        shown="do it",
+        example_result="do it",
         hints=tuple(f"</{name.lower()}>" for name in _BLOCKS),
     ),
     Rule(
         name="newline",
-        what="a newline, a return or a tab as JSON inside a text spells it",
+        description="a newline, a return or a tab as JSON inside a text spells it",
         pattern=r"\\{1,8}[nrt]",
-        becomes="\n",
+        replacement="\n",
         example=r'{"output":"a\nb"}',
-        shown='{"output":"a\nb"}',
+        example_result='{"output":"a\nb"}',
         results_only=True,
         hints=("\\",),
     ),
     Rule(
         name="subagent",
-        what="the id of a subagent, and what it used",
+        description="the id of a subagent, and what it used",
         pattern=r"(?s)agentId: (?P<id>\w+)[^\n]*|<usage>.*?</usage>|(?<=<task-id>)\w+|(?<=<tool-use-id>)\w+",
-        becomes="<id>",
+        replacement="<id>",
         example="agentId: q7 (send a message to continue)",
-        shown="<id>",
+        example_result="<id>",
         results_only=True,
         hints=("agentid", "</usage>", "<task-id>", "<tool-use-id>"),
     ),
     Rule(
         name="date and time",
-        what="a date with a time, as programs print it",
+        description="a date with a time, as programs print it",
         pattern=rf"\b\d{{4}}-\d{{2}}-\d{{2}}[T ]{_CLOCK}{_ZONE}?"
         rf"|\b{_DAY},? +(?:{_MONTH} +\d{{1,2}}|\d{{1,2}} {_MONTH}),?(?: \d{{4}})?,? +{_CLOCK}{_ZONE}?(?: \d{{4}})?"
         rf"|\b\d{{1,2}}/\d{{1,2}}/\d{{4}},? {_CLOCK}"
         rf"|\b{_MONTH} +\d{{1,2}} {_CLOCK}",
-        becomes="<time>",
+        replacement="<time>",
         example="Sun Nov 15 14:25:18 UTC 2026",
-        shown="<time>",
+        example_result="<time>",
     ),
     Rule(
         name="date",
-        what="a date",
+        description="a date",
         pattern=r"\b(?:19|20)\d{2}-(?:0\d|1[0-2])-(?:[0-2]\d|3[01])\b"
         r"|\b(?:19|20)\d{2}/(?:0\d|1[0-2])/(?:[0-2]\d|3[01])\b"
         rf"|\b(?:{_DAY}\w*, +)?(?:{_LONG_MONTH}|{_MONTH}) +\d{{1,2}},? +(?:19|20)\d{{2}}\b"
         rf"|\b\d{{1,2}} (?:{_LONG_MONTH}|{_MONTH}),? (?:19|20)\d{{2}}\b",
-        becomes="<date>",
+        replacement="<date>",
         example="released on 2026-11-15",
-        shown="released on <date>",
+        example_result="released on <date>",
     ),
     Rule(
         name="UUID",
-        what="a UUID",
+        description="a UUID",
         pattern=r"(?i)\b(?P<id>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b",
-        becomes="<uuid>",
+        replacement="<uuid>",
         example="session 1d741f90-ce82-47e9-805d-4ae4fdb9b54b",
-        shown="session <uuid>",
+        example_result="session <uuid>",
         hints=("-",),
     ),
     Rule(
         name="tool call",
-        what="an id that a provider gave to a call, a message or an answer",
+        description="an id that a provider gave to a call, a message or an answer",
         pattern=r"\b(?:toolu|call|msg|resp|rs|fco?|ctco?|req|chatcmpl)[_-](?=[A-Za-z]*\d)[A-Za-z0-9]{12,}\b",
-        becomes="<id>",
+        replacement="<id>",
         example="toolu_4c0f714e2a8a5675109ab122",
-        shown="<id>",
+        example_result="<id>",
         hints=("_", "chatcmpl-"),
     ),
     Rule(
         name="chunk",
-        what="the id of a piece of output",
+        description="the id of a piece of output",
         pattern=rf"(?i)\b(chunk[ _]id{_Q}:\s?{_Q})\w+",
-        becomes=r"\1<id>",
+        replacement=r"\1<id>",
         example="Chunk ID: 8cfe5a",
-        shown="Chunk ID: <id>",
+        example_result="Chunk ID: <id>",
         results_only=True,
         hints=("chunk",),
     ),
     Rule(
         name="process",
-        what="the number of a process, of a session in a terminal, of a task in the background",
+        description="the number of a process, of a session in a terminal, of a task in the background",
         pattern=r"(?i)\b((?:pid|process|session id|background with id)(?: is)?[:=]? "
         r"|(?:tasks|tool-results)/(?=\w+\.\w+\b))"
         r"(?P<id>(?=[a-z_]*\d)\w+)",
-        becomes=r"\1<number>",
+        replacement=r"\1<number>",
         example="Process running with session ID 41873",
-        shown="Process running with session ID <number>",
+        example_result="Process running with session ID <number>",
         results_only=True,
         hints=("pid", "process", "session id", "background", "tasks/", "tool-results/"),
     ),
     Rule(
         name="hexadecimal",
-        what="seven hexadecimal digits or more, both figures and letters among them; an address in memory",
+        description="seven hexadecimal digits or more, both figures and letters among them; an address in memory",
         pattern=r"\b(?P<id>0x[0-9A-Fa-f]{6,}|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,})\b",
-        becomes="<hex>",
+        replacement="<hex>",
         example="[main 1f2e3d4] greet",
-        shown="[main <hex>] greet",
+        example_result="[main <hex>] greet",
     ),
     Rule(
         name="port",
-        what="a port of this machine",
+        description="a port of this machine",
         pattern=r"(127\.0\.0\.1|localhost|0\.0\.0\.0|\[::1?\]):(?P<id>\d{2,5})\b",
-        becomes=r"\1:<port>",
+        replacement=r"\1:<port>",
         example="http://127.0.0.1:41873/v1",
-        shown="http://127.0.0.1:<port>/v1",
+        example_result="http://127.0.0.1:<port>/v1",
         hints=("127.0.0.1:", "localhost:", "0.0.0.0:", "[::"),
     ),
     Rule(
         name="clock",
-        what="a time of day",
+        description="a time of day",
         pattern=r"\b\d{1,2}:\d{2}:\d{2}(?:[.,]\d+)?\b",
-        becomes="<time>",
+        replacement="<time>",
         example="up since 14:25:18",
-        shown="up since <time>",
+        example_result="up since <time>",
         results_only=True,
         hints=(":",),
     ),
     Rule(
         name="duration",
-        what="how long something took",
+        description="how long something took",
         pattern=rf"(?i)\b((?:wall_time|duration|elapsed)\w*{_Q}[:=]\s?{_Q})\d+(?:\.\d+)?(?:e-?\d+)?"
         rf"|()\b(?:\d+m)?\d+(?:\.\d+)? ?{_UNIT}\b(?!-)",
-        becomes=r"\1<duration>",
+        replacement=r"\1<duration>",
         example="4 passed in 0.12s, Wall time: 0.1611 seconds",
-        shown="4 passed in <duration>, Wall time: <duration>",
+        example_result="4 passed in <duration>, Wall time: <duration>",
         results_only=True,
     ),
     Rule(
         name="count of tokens",
-        what="how many tokens an output has, which depends on the length of paths",
+        description="how many tokens an output has, which depends on the length of paths",
         pattern=rf"(?i)\b(original[ _]token[ _]count{_Q}:\s?)\d+|(…)\d+(?= (?:tokens|chars) truncated)",
-        becomes=r"\1\2<count>",
+        replacement=r"\1\2<count>",
         example="Original token count: 45",
-        shown="Original token count: <count>",
+        example_result="Original token count: <count>",
         results_only=True,
         hints=("original", "truncated"),
     ),
     Rule(
         name="temporary name",
-        what="a name that a program made up for a temporary file",
+        description="a name that a program made up for a temporary file",
         pattern=r"\b(tmp\.)?(?P<id>(?(1)[A-Za-z0-9]{6,}|tmp(?=[a-z]*[0-9_])[a-z0-9_]{8}))\b",
-        becomes="<temporary>",
+        replacement="<temporary>",
         example="/var/tmp.Xw3kQz81Lm/log",
-        shown="/var/<temporary>/log",
+        example_result="/var/<temporary>/log",
         results_only=True,
         hints=("tmp",),
     ),
 )
-PLACES_ROW = (
+FOLDER_ROW = (
     "folder",
     "the run's own folders, by name; also as a path with dashes",
     "`/srv/project/a.py` → `{{cwd}}/a.py`",
@@ -214,38 +214,38 @@ PLACES_ROW = (
 )
 
 
-def normalised(text: str, *, is_result: bool, names: list[str] | None = None) -> str:
+def normalize_text(text: str, *, is_result: bool, names: list[str] | None = None) -> str:
     """The text with everything replaced that a rule knows; doing it again changes nothing.
 
     The names that a model may use later on are added to `names`, in an order that depends on the rest alone.
     """
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         before, small = text, text.lower()
-        for rule, pattern in _compiled():
+        for rule, pattern in _compile_rules():
             if (is_result or not rule.results_only) and any(hint in small for hint in rule.hints):
                 if names is not None and "id" in pattern.groupindex:
                     names += [found["id"] or "" for found in pattern.finditer(text)]
-                text = pattern.sub(rule.becomes, text)
+                text = pattern.sub(rule.replacement, text)
         text = text.strip()
         if text == before:
             break
     return text
 
 
-def rows() -> list[tuple[str, str, str, str]]:
+def table_rows() -> list[tuple[str, str, str, str]]:
     """The table for the documents: name, what it replaces, an example, and the texts that it is used on."""
     listed = [
         (
             rule.name,
-            rule.what,
-            f"`{rule.example}` → `{rule.shown}`".replace("\n", "⏎"),
+            rule.description,
+            f"`{rule.example}` → `{rule.example_result}`".replace("\n", "⏎"),
             "results of tools" if rule.results_only else "all texts",
         )
         for rule in RULES
     ]
-    return [PLACES_ROW, *listed]
+    return [FOLDER_ROW, *listed]
 
 
 @cache
-def _compiled() -> tuple[tuple[Rule, re.Pattern[str]], ...]:
+def _compile_rules() -> tuple[tuple[Rule, re.Pattern[str]], ...]:
     return tuple((rule, re.compile(rule.pattern)) for rule in RULES)

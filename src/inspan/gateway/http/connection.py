@@ -1,9 +1,10 @@
 """One connection to an upstream: a request goes out, its answer comes in piece by piece, one after the other."""
 
 import asyncio
+import select
+from typing import cast
 
-from inspan.gateway.http.bodies import Body, body_of_answer
-from inspan.gateway.http.heads import AnswerHead, NotHttp, split_answer
+from inspan.framing.http import AnswerHead, AnswerReader
 
 BUFFER_BYTES = 64 * 1024
 _SLICE_BYTES = 256 * 1024
@@ -11,7 +12,7 @@ _PENDING_LIMIT_BYTES = 256 * 1024
 _NO_BYTES = memoryview(b"")
 
 
-class Cut(Exception):
+class ConnectionCut(Exception):
     """The connection ended before the answer did; the text says how."""
 
 
@@ -29,10 +30,7 @@ class Connection(asyncio.BufferedProtocol):
         self._unsent = _NO_BYTES
         self._is_writable = True
         self._reads_paused = False
-        self._method = ""
-        self._begun = b""
-        self._head: AnswerHead | None = None
-        self._body: Body | None = None
+        self._reader: AnswerReader | None = None
         self._pieces: list[bytes] = []
         self._pending_bytes = 0
         self._problem = ""
@@ -45,37 +43,48 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_free(self) -> bool:
         """Whether a question may be asked: there was none, or the last answer is whole and both sides left it clean."""
-        if self.is_lost or self.transport is None or self.transport.is_closing():
+        if self.is_lost or self.transport is None or self.transport.is_closing() or self._pieces:
             return False
-        return not self._method if self._head is None else self._is_done(self._head)
+        return self._reader is None or self._is_reusable(self._reader)
 
-    def ask(self, head: bytes, body: bytes, *, method: str) -> None:
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing has arrived that the loop has not seen yet: its end, or something that nobody asked for."""
+        plug = None if self.transport is None else self.transport.get_extra_info("socket")
+        if plug is None:
+            return True
+        poll = select.poll()
+        poll.register(plug.fileno(), select.POLLIN)
+        return not poll.poll(0)
+
+    def send_request(self, head: bytes, body: bytes, *, method: str) -> None:
         """Begins to send a request; the body follows as the upstream takes it."""
-        self.renew()
-        self._method = method
+        self.reset()
+        self._reader = AnswerReader(method)
         small = len(body) <= _SLICE_BYTES
         self._unsent = _NO_BYTES if small else memoryview(body)
         self._write(head + body if small else head)
-        self._pour()
+        self._send_pending()
 
-    def renew(self) -> None:
+    def reset(self) -> None:
         """Forgets the last answer, as if nothing had been asked."""
-        self._method, self._head, self._body = "", None, None
-        self._begun, self._problem, self.has_answered = b"", "", False
+        self._reader, self._problem, self.has_answered = None, "", False
+        self._pieces.clear()
+        self._pending_bytes = 0
 
     async def head(self) -> AnswerHead:
-        """The head of the answer, as soon as it is there; raises `Cut`."""
-        while self._head is None:
-            self._check()
+        """The head of the answer, as soon as it is there; raises `ConnectionCut`."""
+        while self._reader is None or self._reader.head is None:
+            self._raise_if_lost()
             await self._wait()
-        return self._head
+        return self._reader.head
 
     async def read(self) -> bytes:
-        """What has come of the body since the last time, empty at its end; raises `Cut`. Safe to cancel."""
+        """What has come of the body since the last time, empty at its end; raises `ConnectionCut`. Safe to cancel."""
         while not self._pieces:
-            if self._body is not None and self._body.is_done:
+            if self._reader is not None and self._reader.is_done:
                 return b""
-            self._check()
+            self._raise_if_lost()
             await self._wait()
         data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
@@ -94,8 +103,7 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # Some loops' transports only behave like one.
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True
@@ -105,8 +113,8 @@ class Connection(asyncio.BufferedProtocol):
         self._wake()
 
     def eof_received(self) -> None:
-        if self._body is not None and self._body.ends_with_connection:
-            self._body.is_done = True
+        if self._reader is not None:
+            self._reader.feed_eof()
             self._wake()
 
     def pause_writing(self) -> None:
@@ -114,7 +122,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._is_writable = True
-        self._pour()
+        self._send_pending()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer
@@ -122,42 +130,21 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         data = bytes(self._buffer[:nbytes])
         self.has_answered = True
-        try:
-            if self._body is None:
-                self._take_head(data)
-            else:
-                self._take_body(self._body, data)
-        except NotHttp as error:
-            self._give_up(str(error))
+        if self._reader is None:
+            self._fail("came unasked")
+        else:
+            self._receive(self._reader, data)
         self._wake()
 
-    def _is_done(self, head: AnswerHead) -> bool:
-        is_whole = self._body is not None and self._body.is_done and not self._body.rest
+    def _is_reusable(self, reader: AnswerReader) -> bool:
+        is_whole = reader.is_done and not reader.has_surplus and not reader.ends_with_connection
         is_sent = not self._unsent and self.transport is not None and not self.transport.get_write_buffer_size()
-        return is_whole and is_sent and head.keeps_alive
+        return is_whole and is_sent and reader.head is not None and reader.head.keeps_alive
 
-    def _take_head(self, data: bytes) -> None:
-        if not self._method:
-            raise NotHttp("came unasked")
-        split = split_answer(self._begun + data)
-        while split is not None and split[0].status < 200:
-            if split[0].status == 101:
-                raise NotHttp("wants to speak another protocol")
-            self._begun, data = b"", split[1]
-            split = split_answer(data) if data else None
-        if split is None:
-            self._begun += data
-            return
-        head, rest = split
-        self._body = body_of_answer(head, method=self._method)
-        self._head = head
-        if rest:
-            self._take_body(self._body, rest)
-
-    def _take_body(self, body: Body, data: bytes) -> None:
-        piece = body.take(data)
-        if body.problem:
-            self._give_up(body.problem)
+    def _receive(self, reader: AnswerReader, data: bytes) -> None:
+        piece = reader.feed(data)
+        if reader.problem:
+            self._fail(reader.problem)
         if not piece:
             return
         self._pieces.append(piece)
@@ -166,11 +153,11 @@ class Connection(asyncio.BufferedProtocol):
             self._reads_paused = True
             self.transport.pause_reading()
 
-    def _give_up(self, problem: str) -> None:
+    def _fail(self, problem: str) -> None:
         self._problem = f"its answer {problem}"
         self.abort()
 
-    def _pour(self) -> None:
+    def _send_pending(self) -> None:
         while self._unsent and self._is_writable and not self.is_lost:
             piece, self._unsent = self._unsent[:_SLICE_BYTES], self._unsent[_SLICE_BYTES:]
             self._write(piece)
@@ -179,9 +166,9 @@ class Connection(asyncio.BufferedProtocol):
         if self.transport is not None and not self.is_lost:
             self.transport.write(data)
 
-    def _check(self) -> None:
+    def _raise_if_lost(self) -> None:
         if self._problem or self.is_lost:
-            raise Cut(self._problem or "the connection was closed")
+            raise ConnectionCut(self._problem or "the connection was closed")
 
     async def _wait(self) -> None:
         self._waiter = self._loop.create_future()

@@ -4,24 +4,31 @@ import re
 from collections.abc import Mapping
 from typing import Protocol
 
-from inspan.gateway.http.heads import RequestHead, content_length
+from inspan.framing.http import RequestHead, parse_content_length
 
-REASONS = {200: "OK", 400: "Bad Request", 413: "Content Too Large"}
+REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    404: "Not Found",
+    413: "Content Too Large",
+    426: "Upgrade Required",
+}
 _HEADERS = re.compile(r"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+: [^\x00-\x08\x0a-\x1f\x7f]*\r\n)*")
 
-_OURS = ("connection", "transfer-encoding")
+_OWN_HEADERS = ("connection", "transfer-encoding")
 
 
 class ClientHungUp(ConnectionError):
     """The client closed the connection before the answer was complete."""
 
 
-class Line(Protocol):
+class ClientConnection(Protocol):
     """What an answer needs of its connection. Both ways of sending raise `ClientHungUp`, and wait for slow clients."""
 
     is_lost: bool
 
-    async def hold(self, data: bytes) -> None:
+    async def send_soon(self, data: bytes) -> None:
         """Sends it with the next data, or, if none comes at once, alone."""
         ...
 
@@ -39,10 +46,10 @@ class HttpReply:
     and a body of another length than it says, are a `ValueError`.
     """
 
-    def __init__(self, connection: Line, head: RequestHead) -> None:
+    def __init__(self, connection: ClientConnection, head: RequestHead) -> None:
         self._connection = connection
         self._has_no_body = head.method == "HEAD"
-        self._is_modern = head.is_modern
+        self._is_modern = head.is_http11
         self._keeps_alive = head.keeps_alive
         self._left: int | None = None
         self._is_chunked = False
@@ -60,18 +67,18 @@ class HttpReply:
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
         self.started = True
         headers = {name.lower(): value for name, value in headers.items()}
-        self._left = content_length(headers)
+        self._left = parse_content_length(headers)
         self._has_no_body = self._has_no_body or status in (204, 304)
         self._is_chunked = self._left is None and self._is_modern and not self._has_no_body
         self._keeps_alive = self._keeps_alive and (self._is_chunked or self._left is not None or self._has_no_body)
-        lines = [f"{name}: {value}\r\n" for name, value in headers.items() if name not in _OURS]
+        lines = [f"{name}: {value}\r\n" for name, value in headers.items() if name not in _OWN_HEADERS]
         lines += ["transfer-encoding: chunked\r\n"] if self._is_chunked else []
         lines += [] if self._keeps_alive else ["connection: close\r\n"]
         text = "".join(lines)
         if text.count("\n") != len(lines) or not _HEADERS.fullmatch(text):
             raise ValueError("The answer has a header that is none.")
         line = f"HTTP/1.1 {status} {REASONS.get(status, '')}\r\n"
-        await self._connection.hold(f"{line}{text}\r\n".encode("latin-1"))
+        await self._connection.send_soon(f"{line}{text}\r\n".encode("latin-1"))
 
     async def write(self, data: bytes) -> None:
         if self._has_no_body or not data:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from inspan.errors import BadInput
+from inspan.framing.proxy import basic_authorization, find_proxy, is_loopback
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _URL = re.compile(
@@ -33,7 +34,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_loopback(self) -> bool:
-        return self.host in ("::1", "localhost") or self.host.startswith("127.") or self.host.endswith(".localhost")
+        return is_loopback(self.host)
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.authority}"
@@ -53,11 +54,14 @@ def read_base_url(url: str) -> tuple[Origin, str]:
     """The origin and the path (no slash at its end) of a provider's address; raises `BadInput`."""
     found = _URL.fullmatch(url.strip())
     if found is None or found["login"] is not None or found["rest"] is not None:
-        shown = re.sub(r"//[^/@]*@", "//…@", url)
+        # What stands behind is often a key.
+        shown = re.sub(r"[?#].*", lambda rest: f"{rest[0][0]}…", re.sub(r"//[^/@]*@", "//…@", url), flags=re.DOTALL)
         raise BadInput(
             "base_url", shown, "not an address of a provider.", next_step="Write https://HOST[:PORT][/PATH]."
         )
-    return _origin(found, field="base_url", shown=url, schemes=("http", "https")), (found["path"] or "").rstrip("/")
+    return _parse_origin(found, field="base_url", shown=url, schemes=("http", "https")), (found["path"] or "").rstrip(
+        "/"
+    )
 
 
 def check_key(key: str) -> None:
@@ -66,7 +70,7 @@ def check_key(key: str) -> None:
         raise BadInput(
             "key",
             "(hidden)",
-            "cannot stand in a header: it begins or ends with a space, or is no plain text.",
+            "cannot be sent in a header: it begins or ends with a space, or is not plain text.",
             next_step="Look at the place where the key comes from.",
         )
 
@@ -77,55 +81,31 @@ def proxy_for(origin: Origin, proxies: Mapping[str, str]) -> Proxy | None:
     `proxies` are the variables that programs agree on, in lower case: `https_proxy`, `http_proxy`, `all_proxy`,
     `no_proxy`.
     """
-    url = proxies.get(f"{origin.scheme}_proxy") or proxies.get("all_proxy") or ""
-    if not url or origin.is_loopback or _needs_none(origin, proxies.get("no_proxy", "")):
+    url = find_proxy(origin.scheme, origin.host, origin.port, proxies)
+    if not url:
         return None
-    found = _URL.fullmatch(url if "://" in url else f"http://{url}")
+    found = _URL.fullmatch(url)
     shown = re.sub(r"^(.*//)?[^/]*@", r"\1…@", url)
     if found is None:
         raise BadInput("proxy", shown, "not an address.", next_step="Write http://[USER:PASSWORD@]HOST[:PORT].")
     return Proxy(
-        origin=_origin(found, field="proxy", shown=shown, schemes=("http",)), authorization=_basic(found["login"] or "")
+        origin=_parse_origin(found, field="proxy", shown=shown, schemes=("http",)),
+        authorization=basic_authorization(found["login"] or ""),
     )
 
 
-def _origin(found: re.Match[str], *, field: str, shown: str, schemes: tuple[str, ...]) -> Origin:
+def _parse_origin(found: re.Match[str], *, field: str, shown: str, schemes: tuple[str, ...]) -> Origin:
     scheme = found["scheme"].lower()
     if scheme not in schemes:
-        raise BadInput(field, shown, f"{scheme} is not spoken.", next_step=f"It can be {' or '.join(schemes)}.")
+        raise BadInput(field, shown, f"{scheme} is not supported.", next_step=f"It can be {' or '.join(schemes)}.")
     port = int(found["port"] or _DEFAULT_PORTS[scheme])
     if not 0 < port < 65536:
         raise BadInput(field, shown, f"there is no port {port}.", next_step="Ports go from 1 to 65535.")
-    return Origin(scheme=scheme, host=_ascii(found["host"].strip("[]").lower(), field=field, shown=shown), port=port)
+    return Origin(scheme=scheme, host=_to_ascii(found["host"].strip("[]").lower(), field=field, shown=shown), port=port)
 
 
-def _ascii(host: str, *, field: str, shown: str) -> str:
+def _to_ascii(host: str, *, field: str, shown: str) -> str:
     try:
         return host if host.isascii() else host.encode("idna").decode()
     except UnicodeError:
-        raise BadInput(field, shown, f"{host} is no name of a host.") from None
-
-
-def _needs_none(origin: Origin, exceptions: str) -> bool:
-    return any(_covers(entry.lower(), origin) for entry in exceptions.replace(",", " ").split())
-
-
-def _covers(entry: str, origin: Origin) -> bool:
-    """An entry is `*`, a host or the end of one, with or without a dot in front and a port behind."""
-    name, _, port = entry.rpartition(":")
-    if not port.isdigit() or (":" in name and not name.endswith("]")):
-        name, port = entry, ""
-    if port and int(port) != origin.port:
-        return False
-    name = name.strip("[]").removeprefix("*").removeprefix(".")
-    return entry == "*" or origin.host == name or (bool(name) and origin.host.endswith(f".{name}"))
-
-
-def _basic(login: str) -> str:
-    if not login:
-        return ""
-    from base64 import b64encode  # Few have such a proxy.
-    from urllib.parse import unquote_to_bytes
-
-    user, _, password = login.partition(":")
-    return "Basic " + b64encode(unquote_to_bytes(user) + b":" + unquote_to_bytes(password)).decode()
+        raise BadInput(field, shown, f"{host} is not the name of a host.") from None

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Iterable
 
 from inspan.errors import BadInput
-from inspan.gateway.http.connection import Connection, Cut
+from inspan.gateway.http.connection import Connection, ConnectionCut
 
 _SHUTDOWN_TIMEOUT_S = 1.0
 
@@ -28,7 +28,7 @@ def client_context(ca_files: Iterable[str] = ()) -> ssl.SSLContext:
 
 
 async def secure(connection: Connection, context: ssl.SSLContext, *, host: str) -> None:
-    """Begins TLS on a connection, with a host that must prove its name; raises `Cut` or `OSError`."""
+    """Begins TLS on a connection, with a host that must prove its name; raises `ConnectionCut` or `OSError`."""
     assert connection.transport is not None
     loop = asyncio.get_running_loop()
     try:
@@ -36,9 +36,9 @@ async def secure(connection: Connection, context: ssl.SSLContext, *, host: str) 
             connection.transport, connection, context, server_hostname=host, ssl_shutdown_timeout=_SHUTDOWN_TIMEOUT_S
         )
     except ssl.SSLCertVerificationError as error:
-        raise Cut(f"its certificate is not trusted: {error.verify_message}") from error
+        raise ConnectionCut(f"its certificate is not trusted: {error.verify_message}") from error
     except ssl.SSLError as error:
-        raise Cut(f"TLS failed: {(error.reason or str(error)).replace('_', ' ').lower()}") from error
+        raise ConnectionCut(f"TLS failed: {(error.reason or str(error)).replace('_', ' ').lower()}") from error
     if secured is None:
         raise ConnectionResetError
     connection.transport = secured

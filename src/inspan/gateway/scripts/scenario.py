@@ -56,7 +56,11 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The answer to one model call, or to `repeat` calls alike; an `optional` one is left out where no tool fits."""
+    """The answer to one model call, or to `repeat` calls alike; an `optional` one is left out where no tool fits.
+
+    With `try_tools` it is one call for each tool on offer (`all`), or for each but those that are known to run no
+    command and write no file (`writing`), until all have been called once.
+    """
 
     think: str | tuple[str, ...] = ""
     say: str | tuple[str, ...] = ""
@@ -65,6 +69,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     edit: Edit | None = None
     use: Use | None = None
     answer: dict[str, Any] | None = None
+    try_tools: Literal["all", "writing"] | None = None
     fail: Fail | None = None
     stall: Literal["before-headers", "mid-stream"] | None = None
     stall_s: _Seconds | None = None
@@ -82,8 +87,10 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A script for a model, checked: every call in it can be played.
 
     With `asides`, requests that offer no tools, such as those for a title, get a short answer and use up no call.
+    `journal` is a file that gets a line for each request: the tools on offer, the answer, the steps left out.
     """
 
     call: tuple[Call, ...]
     name: str = ""
     asides: bool = False
+    journal: str = ""

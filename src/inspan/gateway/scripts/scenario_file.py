@@ -20,12 +20,17 @@ _Raw = dict[str, Any]
 def load_scenario(path: str | os.PathLike[str]) -> Scenario:
     """Reads a scenario file; raises `BadScenario` naming the field, the value and the next step."""
     file = Path(path)
+    step = "Give the path of a TOML file that can be read."
     try:
-        text = file.read_text(encoding="utf-8")
+        if file.exists() and not file.is_file():  # A pipe is read once; a run reads its scenario again.
+            raise BadScenario("scenario", str(file), "is not a file.", next_step=step)
+        text = file.read_text(encoding="utf-8-sig")  # Some editors put a byte order mark in front.
     except (OSError, UnicodeDecodeError) as error:
-        step = "Give the path of a TOML file that can be read."
         raise BadScenario("scenario", str(file), f"cannot be read ({error}).", next_step=step) from error
-    return parse_scenario(text, name=file.stem)
+    scenario = parse_scenario(text, name=file.stem)
+    if not scenario.journal:
+        return scenario
+    return msgspec.structs.replace(scenario, journal=os.path.abspath(file.parent / scenario.journal))
 
 
 def parse_scenario(text: str, *, name: str) -> Scenario:
@@ -39,7 +44,7 @@ def parse_scenario(text: str, *, name: str) -> Scenario:
     try:
         scenario = msgspec.convert({"name": name, **raw}, Scenario)
     except msgspec.ValidationError as error:
-        raise _explained(error, raw) from error
+        raise _explain(error, raw) from error
     _check(scenario, raw)
     return scenario
 
@@ -53,10 +58,10 @@ _STRUCTS: dict[str, type[msgspec.Struct]] = {
     "fail": Fail,
     "usage": Counts,
 }
-_TOOLS = ("run", "write", "edit", "use", "answer")
+_TOOLS = ("run", "write", "edit", "use", "answer", "try_tools")
 _ANSWERS = ("think", "say", *_TOOLS)
 # A key, those that cannot stand beside it, and why.
-_CLASHES: tuple[tuple[str, tuple[str, ...], str], ...] = (
+_CONFLICTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     *((tool, _TOOLS[place + 1 :], "uses a tool, and a call uses one at most") for place, tool in enumerate(_TOOLS)),
     ("fail", (*_ANSWERS, "garbage", "cut", "usage"), "is the whole answer"),
     ("garbage", (*_ANSWERS, "cut", "usage"), "is the whole answer"),
@@ -110,31 +115,33 @@ _RULES = (
         "say",
         _answers_nothing,
         "is missing, and so is everything else that could be an answer.",
-        "Add one of say, run, write, edit, use, answer, fail, stall, cut, garbage.",
+        "Add one of say, run, write, edit, use, answer, try_tools, fail, stall, cut, garbage.",
     ),
 )
 
 
-def _explained(error: msgspec.ValidationError, raw: _Raw) -> BadScenario:
+def _explain(error: msgspec.ValidationError, raw: _Raw) -> BadScenario:
     """Says in the reader's words what msgspec says in its own."""
     problem, _, place = str(error).partition(" - at ")
     keys = [int(key) if key.isdigit() else key for key in re.findall(r"\w+", place)]
     names = [key for key in keys if isinstance(key, str)]
     struct = _STRUCTS.get(names[-1] if names else "", Scenario)
     if missing := re.search(r"missing required field `(\w+)`", problem):
-        return _bad([*keys, missing[1]], None, "is missing.", next_step=f"Add {missing[1]!r}.")
+        return _scenario_error([*keys, missing[1]], None, "is missing.", next_step=f"Add {missing[1]!r}.")
     if unknown := re.search(r"unknown field `([^`]*)`", problem):
-        step = _nearest(unknown[1], struct.__struct_fields__)
-        return _bad([*keys, unknown[1]], _at(raw, [*keys, unknown[1]]), "is not a known key.", next_step=step)
-    return _bad(keys, _at(raw, keys), f"cannot be used: {problem}.", next_step="Correct the value.")
+        step = _suggest_key(unknown[1], struct.__struct_fields__)
+        return _scenario_error(
+            [*keys, unknown[1]], _look_up(raw, [*keys, unknown[1]]), "is not a known key.", next_step=step
+        )
+    return _scenario_error(keys, _look_up(raw, keys), f"cannot be used: {problem}.", next_step="Correct the value.")
 
 
-def _nearest(key: str, known: tuple[str, ...]) -> str:
+def _suggest_key(key: str, known: tuple[str, ...]) -> str:
     close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     return f"Did you mean {close[0]!r}?" if close else f"Known keys: {', '.join(known)}."
 
 
-def _at(raw: object, keys: _Keys) -> object:
+def _look_up(raw: object, keys: _Keys) -> object:
     found: Any = raw
     for key in keys:
         try:
@@ -144,7 +151,7 @@ def _at(raw: object, keys: _Keys) -> object:
     return found
 
 
-def _bad(keys: _Keys, value: object, problem: str, *, next_step: str) -> BadScenario:
+def _scenario_error(keys: _Keys, value: object, problem: str, *, next_step: str) -> BadScenario:
     """`["call", 2, "fail"]` is shown as `call 3.fail`."""
     shown = ""
     for key in keys:
@@ -155,25 +162,25 @@ def _bad(keys: _Keys, value: object, problem: str, *, next_step: str) -> BadScen
 def _check(scenario: Scenario, raw: _Raw) -> None:
     """Raises for a call that has a sound shape but cannot be played."""
     if not scenario.call:
-        raise _bad(["call"], [], "is empty.", next_step='Add a [[call]] table with, say, say = "hello".')
+        raise _scenario_error(["call"], [], "is empty.", next_step='Add a [[call]] table with, say, say = "hello".')
     for index, call in enumerate(raw["call"]):
-        _check_clashes(call, index)
+        _check_conflicts(call, index)
         for rule in _RULES:
             if rule.is_broken(call):
                 keys: _Keys = ["call", index, rule.field]
-                raise _bad(keys, call.get(rule.field), rule.problem, next_step=rule.next_step)
+                raise _scenario_error(keys, call.get(rule.field), rule.problem, next_step=rule.next_step)
     ordered = [(index, call) for index, call in enumerate(scenario.call) if not call.when]
     for index, call in ordered[:-1]:
         if call.repeat == ALWAYS:
             step = "Move this call to the end, or give repeat a number."
-            raise _bad(["call", index, "repeat"], ALWAYS, "hides the calls after it.", next_step=step)
+            raise _scenario_error(["call", index, "repeat"], ALWAYS, "hides the calls after it.", next_step=step)
 
 
-def _check_clashes(raw: _Raw, index: int) -> None:
+def _check_conflicts(raw: _Raw, index: int) -> None:
     given = {key for key, value in raw.items() if value is not False}
-    for key, others, reason in _CLASHES:
+    for key, others, reason in _CONFLICTS:
         for other in others:
             if {key, other} <= given:
                 problem = f"cannot stand beside {key!r}, which {reason}."
                 step = "Give it a [[call]] of its own."
-                raise _bad(["call", index, other], raw[other], problem, next_step=step)
+                raise _scenario_error(["call", index, other], raw[other], problem, next_step=step)

@@ -7,29 +7,27 @@ from pathlib import Path
 
 import msgspec
 
+from inspan.contracts.journal import DANGEROUS, JournalEntry, SkippedStep
+from inspan.gateway.scripts.journal import Journal, list_offered_tools
 from inspan.gateway.scripts.scenario import ALWAYS, Call, Fail, Scenario
-from inspan.gateway.scripts.tools import Step, answering, pick
-from inspan.gateway.upstream import Ask, Purpose, Reply, Request
+from inspan.gateway.scripts.trials import build_trial
+from inspan.gateway.upstream import Ask, Reply, Request, Tool
 from inspan.gateway.wires import BY_NAME
-from inspan.gateway.wires.arrays import as_array, wants_array
-from inspan.gateway.wires.failures import failure_words
-from inspan.gateway.wires.wire import Answer, Json, Stream, ToolUse, Wire
+from inspan.gateway.wires.arrays import to_array, wants_array
+from inspan.gateway.wires.failures import failure_message
+from inspan.gateway.wires.wire import Answer, Stream, ToolUse, Wire
 from inspan.protocol.usage import Usage
+
+from .tool_choice import Step, choose_answer_tool, choose_tool
+from .tool_kinds import classify_tool
 
 DEFAULT_USAGE = Usage(input=100, output=7, cache_read=20, cache_write=10, reasoning=3)
 
-_SHOWN_LENGTH = 200
+_MAX_QUOTE_LENGTH = 200
+_MAX_JOURNAL_LENGTH = 2000
 _ASIDE = Call(say="An aside.")
 _JSON = {"content-type": "application/json"}
 _EVENTS = {"content-type": "text/event-stream", "cache-control": "no-cache"}
-_SIDE_ANSWERS: dict[Purpose, Json] = {
-    "count tokens": {"input_tokens": DEFAULT_USAGE.input},
-    "list models": {"object": "list", "data": [], "has_more": False},
-}
-_OTHER_SIDE_ANSWERS: dict[tuple[str, Purpose], Json] = {
-    ("generate", "count tokens"): {"totalTokens": DEFAULT_USAGE.input},
-    ("generate", "list models"): {"models": []},
-}
 
 
 class ScriptUpstream:
@@ -46,33 +44,38 @@ class ScriptUpstream:
         self._redact = redact
         self._index = 0
         self._times_played = 0
-        self._first_complaint = ""
+        self._first_mismatch = ""
+        self._journal = Journal(scenario.journal) if scenario.journal else None
+        self._skipped: list[SkippedStep] = []
+        self._tried: list[tuple[str, str]] = []
 
     @property
-    def complaint(self) -> str:
+    def mismatch(self) -> str:
         """One sentence naming the step or request that went wrong; empty when all was played as written."""
-        return self._first_complaint or self._left_over()
+        return self._first_mismatch or self._describe_unplayed()
 
     @property
-    def misfit(self) -> str:
+    def request_mismatch(self) -> str:
         """The same without what was left over: a run that is made to fail leaves something."""
-        return self._first_complaint
+        return self._first_mismatch
 
     async def answer(self, request: Request, reply: Reply) -> None:
         wire = BY_NAME[request.wire]
         if request.ask is None:
-            return await _send(reply, 200, _side_answer(request))
-        step = self._aside(request) or self._next_step(request.ask)
+            return await _send(reply, 200, wire.encode_side_answer(request.purpose, tokens=DEFAULT_USAGE.input))
+        step = self._find_aside(request) or self._take_step(request.ask)
         if step is None:
-            return await self._refuse(wire, reply, f"A request came after the last call: {self._shown(request.ask)}.")
+            complaint = f"A request came after the last call: {self._quote_newest(request.ask)}."
+            return await self._refuse(wire, reply, request.ask, complaint)
         number, call = step
-        tool = self._tool(call, request.ask)
-        objection = self._objection(call, request, request.ask, tool=tool)
+        tool = self._build_trial(call, request.ask) if call.try_tools else self._choose_tool(call, request.ask)
+        objection = self._find_mismatch(call, request, request.ask, tool=tool)
         if objection:
-            return await self._refuse(wire, reply, f"Call {number} {objection}.")
-        return await _play(call, wire, request, reply, _answer(call, request.ask, tool))
+            return await self._refuse(wire, reply, request.ask, f"Call {number} {objection}.")
+        self._write_journal(request.ask, step=number, tool=tool)
+        return await _play(call, wire, request, reply, _build_answer(call, request.ask, tool))
 
-    def _aside(self, request: Request) -> tuple[int, Call] | None:
+    def _find_aside(self, request: Request) -> tuple[int, Call] | None:
         """The answer to a request that holds the text which an answer out of order waits for."""
         for call in self._asides:
             if _occurs(call.when, request.plain):
@@ -81,51 +84,91 @@ class ScriptUpstream:
             return 0, _ASIDE
         return None
 
-    def _next_step(self, ask: Ask) -> tuple[int, Call] | None:
+    def _take_step(self, ask: Ask) -> tuple[int, Call] | None:
         """The step that the next call is answered with, and its number in the scenario."""
-        while self._index < len(self._steps) and self._is_left_out(self._steps[self._index], ask):
+        while self._index < len(self._steps) and self._is_skipped(self._steps[self._index], ask):
+            if not self._steps[self._index].try_tools:
+                why = f"no tool on offer can {_describe_step(self._steps[self._index])}; offered: {_tool_names(ask)}"
+                self._skipped.append(SkippedStep(step=self._index + 1, why=why))
             self._index, self._times_played = self._index + 1, 0
         if self._index == len(self._steps):
             return None
         number, call = self._index + 1, self._steps[self._index]
+        if call.try_tools:
+            return number, call
         self._times_played += 1
         if self._times_played == call.repeat:
             self._index, self._times_played = number, 0
         return number, call
 
-    def _is_left_out(self, call: Call, ask: Ask) -> bool:
-        return call.optional and _wanted(call) is not None and self._tool(call, ask) is None
+    def _is_skipped(self, call: Call, ask: Ask) -> bool:
+        if call.try_tools:
+            return not self._list_untried(call, ask)
+        return call.optional and _find_tool_step(call) is not None and self._choose_tool(call, ask) is None
 
-    def _tool(self, call: Call, ask: Ask) -> ToolUse | None:
+    def _choose_tool(self, call: Call, ask: Ask) -> ToolUse | None:
         if call.answer is not None:
-            return answering(call.answer, ask.tools)
-        wanted = _wanted(call)
-        return None if wanted is None else pick(wanted, ask.tools, cwd=self._cwd)
+            return choose_answer_tool(call.answer, ask.tools)
+        wanted = _find_tool_step(call)
+        return None if wanted is None else choose_tool(wanted, ask.tools, cwd=self._cwd)
 
-    def _objection(self, call: Call, request: Request, ask: Ask, *, tool: ToolUse | None) -> str:
+    def _list_untried(self, call: Call, ask: Ask) -> list[Tool]:
+        """The tools that this step has yet to call."""
+        wanted = [tool for tool in ask.tools if call.try_tools == "all" or classify_tool(tool) in DANGEROUS]
+        return [tool for tool in wanted if (tool.namespace, tool.name) not in self._tried]
+
+    def _build_trial(self, call: Call, ask: Ask) -> ToolUse:
+        tool = self._list_untried(call, ask)[0]
+        self._tried.append((tool.namespace, tool.name))
+        return build_trial(tool, number=len(self._tried), cwd=self._cwd, with_output=call.try_tools == "all")
+
+    def _find_mismatch(self, call: Call, request: Request, ask: Ask, *, tool: ToolUse | None) -> str:
         """What keeps this call from being answered as written."""
-        for text in _parts(call.expect_anywhere):
+        for text in _to_parts(call.expect_anywhere):
             if not _occurs(text, request.plain):
                 return f"expected {text!r} anywhere in the request, and it is not there"
         if call.expect not in ask.newest_text:
-            return f"expected {call.expect!r}, but what came was {self._shown(ask)}"
-        if _wanted(call) is not None and tool is None:
-            offered = ", ".join(tool.name for tool in ask.tools) or "none"
-            return f"finds no tool for {_wanted(call)!r}; offered: {offered}"
+            return f"expected {call.expect!r}, but what came was {self._quote_newest(ask)}"
+        if _find_tool_step(call) is not None and tool is None:
+            return f"finds no tool for {_find_tool_step(call)!r}; offered: {_tool_names(ask)}"
         return ""
 
-    def _shown(self, ask: Ask) -> str:
-        return repr(self._redact(ask.newest_text)[:_SHOWN_LENGTH])
+    def _quote_newest(self, ask: Ask) -> str:
+        return repr(self._redact(ask.newest_text)[:_MAX_QUOTE_LENGTH])
 
-    async def _refuse(self, wire: Wire, reply: Reply, complaint: str) -> None:
-        self._first_complaint = self._first_complaint or complaint
+    async def _refuse(self, wire: Wire, reply: Reply, ask: Ask, complaint: str) -> None:
+        self._write_journal(ask, refused=complaint)
+        self._first_mismatch = self._first_mismatch or complaint
         reply.note(f"unexpected request: {complaint}")
-        await _send(reply, 400, wire.error(400, complaint))
+        await _send(reply, 400, wire.encode_error(400, complaint))
 
-    def _left_over(self) -> str:
+    def _write_journal(self, ask: Ask, *, step: int = 0, tool: ToolUse | None = None, refused: str = "") -> None:
+        """Tells the journal of a request; a journal that cannot be written is something to complain of."""
+        skipped, self._skipped = self._skipped, []
+        if self._journal is None:
+            return
+        called = (tool.namespace, tool.name) if tool else None
+        entry = JournalEntry(
+            step=step,
+            offered=list_offered_tools(ask),
+            results=ask.results,
+            told=self._redact(ask.newest_text)[:_MAX_JOURNAL_LENGTH] if ask.results else "",
+            called=called,
+            skipped=skipped,
+            refused=refused,
+        )
+        try:
+            self._journal.add(entry)
+        except OSError as error:
+            problem = f"The journal of the scenario cannot be written: {error.strerror or error}."
+            self._first_mismatch = self._first_mismatch or problem
+
+    def _describe_unplayed(self) -> str:
         if self._index == len(self._steps) or self._steps[self._index].repeat == ALWAYS:
             return ""
         times, total = self._steps[self._index].repeat, len(self._steps)
+        if self._steps[self._index].try_tools and self._tried:
+            return f"Call {self._index + 1} of {total} tried {len(self._tried)} tools, and nothing was asked for then."
         asked = f"asked for {self._times_played} of {times} times" if self._times_played else "never asked for"
         return f"Call {self._index + 1} of {total} was {asked}."
 
@@ -135,45 +178,53 @@ def _occurs(text: str, body: bytes) -> bool:
     return any(spelled[1:-1] in body for spelled in (msgspec.json.encode(text), json.dumps(text).encode()))
 
 
-def _wanted(call: Call) -> Step | None:
+def _find_tool_step(call: Call) -> Step | None:
     return call.run if call.run is not None else call.write or call.edit or call.use
 
 
-def _side_answer(request: Request) -> bytes:
-    place = request.wire, request.purpose
-    return msgspec.json.encode(_OTHER_SIDE_ANSWERS.get(place) or _SIDE_ANSWERS.get(request.purpose, {}))
+def _describe_step(call: Call) -> str:
+    """What a step wants done, in a few words."""
+    for key in ("run", "write", "edit"):
+        if getattr(call, key) is not None:
+            given = getattr(call, key)
+            return f"{key} {given if isinstance(given, str) else given.path!r}"
+    return "do it"
+
+
+def _tool_names(ask: Ask) -> str:
+    return ", ".join(tool.name for tool in ask.tools) or "none"
 
 
 async def _play(call: Call, wire: Wire, request: Request, reply: Reply, answer: Answer) -> None:
     if call.stall == "before-headers":
         await _stall(call, reply)
     if call.fail is not None:
-        return await _fail(call.fail, wire, reply)
-    headers, pieces = _written(answer, wire, request)
+        return await _send_failure(call.fail, wire, reply)
+    headers, pieces = _encode_answer(answer, wire, request)
     if call.garbage is not None:
         return await _send(reply, 200, call.garbage.encode(), headers=headers)
-    return await _say(call, headers, pieces, reply)
+    return await _send_answer(call, headers, pieces, reply)
 
 
-async def _fail(fail: Fail, wire: Wire, reply: Reply) -> None:
+async def _send_failure(fail: Fail, wire: Wire, reply: Reply) -> None:
     body = fail.body
     if body is None:
-        written = wire.error(fail.status, fail.message or failure_words(fail.status), kind=fail.type)
+        written = wire.encode_error(fail.status, fail.message or failure_message(fail.status), kind=fail.type)
     else:
         written = body.encode() if isinstance(body, str) else msgspec.json.encode(body)
     await _send(reply, fail.status, written, headers={**_JSON, **fail.headers})
 
 
-def _written(answer: Answer, wire: Wire, request: Request) -> tuple[Mapping[str, str], Stream]:
+def _encode_answer(answer: Answer, wire: Wire, request: Request) -> tuple[Mapping[str, str], Stream]:
     """The answer in pieces, as the request wants it; a stream has no length."""
     if request.ask is None or not request.ask.stream:
-        body = wire.body(answer)
-        return {**_JSON, "content-length": str(len(body))}, _halves(body)
-    stream = wire.stream(answer)
-    return (_JSON, as_array(stream)) if wants_array(request) else (_EVENTS, stream)
+        body = wire.encode_body(answer)
+        return {**_JSON, "content-length": str(len(body))}, _split_body(body)
+    stream = wire.encode_stream(answer)
+    return (_JSON, to_array(stream)) if wants_array(request) else (_EVENTS, stream)
 
 
-async def _say(call: Call, headers: Mapping[str, str], pieces: Stream, reply: Reply) -> None:
+async def _send_answer(call: Call, headers: Mapping[str, str], pieces: Stream, reply: Reply) -> None:
     await reply.start(200, headers)
     for piece in pieces.head:
         await reply.write(piece)
@@ -196,20 +247,20 @@ async def _stall(call: Call, reply: Reply) -> None:
     reply.note("")
 
 
-def _answer(call: Call, ask: Ask, tool: ToolUse | None) -> Answer:
+def _build_answer(call: Call, ask: Ask, tool: ToolUse | None) -> Answer:
     usage = DEFAULT_USAGE if call.usage is None else Usage(**msgspec.structs.asdict(call.usage))
     tools = () if tool is None else (tool,)
-    say = _parts(call.say)
+    say = _to_parts(call.say)
     if call.answer is not None and tool is None:
         say = (*say, msgspec.json.encode(call.answer).decode())
-    return Answer(model=ask.model, think=_parts(call.think), say=say, tools=tools, usage=usage)
+    return Answer(model=ask.model, think=_to_parts(call.think), say=say, tools=tools, usage=usage)
 
 
-def _parts(text: str | tuple[str, ...]) -> tuple[str, ...]:
+def _to_parts(text: str | tuple[str, ...]) -> tuple[str, ...]:
     return tuple(part for part in ((text,) if isinstance(text, str) else text) if part)
 
 
-def _halves(body: bytes) -> Stream:
+def _split_body(body: bytes) -> Stream:
     middle = len(body) // 2
     return Stream(head=(body[:middle],), tail=(body[middle:],))
 

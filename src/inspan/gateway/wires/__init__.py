@@ -1,31 +1,29 @@
-"""The wires that the gateway speaks. A request is recognised by the end of its path."""
+"""The wires that the gateway speaks. A request is recognised by its method and its whole path."""
 
+import re
 from collections.abc import Mapping
 
 from inspan.gateway.upstream import Purpose
 from inspan.gateway.wires.chat import ChatWire
-from inspan.gateway.wires.generate import GenerateWire
 from inspan.gateway.wires.messages import MessagesWire
 from inspan.gateway.wires.responses import ResponsesWire
-from inspan.gateway.wires.wire import Wire
+from inspan.gateway.wires.wire import PREFIXES, Wire
+
+from .generate_content import GenerateWire
 
 WIRES: tuple[Wire, ...] = (MessagesWire(), ResponsesWire(), ChatWire(), GenerateWire())
 BY_NAME = {wire.name: wire for wire in WIRES}
-_TELLING_HEADERS = (("anthropic-version", "messages"), ("x-api-key", "messages"), ("x-goog-api-key", "generate"))
-# The status that ends every agent of a wire at once. 401, 413 and 429 are tried again for minutes (research: eight
-# agents), and on the Responses wire so are 402 and 403.
-REFUSAL_STATUS = {"messages": 402, "responses": 400, "chat": 402, "generate": 402}
+_MODELS = re.compile(rf"(?:{'|'.join(PREFIXES)})/models(?:/[\w.@-]+){{0,2}}", re.ASCII)
 
 
-def recognise(method: str, path: str, *, headers: Mapping[str, str]) -> tuple[Wire, Purpose | None]:
+def find_wire(method: str, path: str, *, headers: Mapping[str, str]) -> tuple[Wire, Purpose | None]:
     """The wire of a request and what it wants; None when it is nothing that a provider serves.
 
     The list of models has the same path on every wire, so there the headers decide.
     """
-    trimmed = path.rstrip("/")
     for wire in WIRES:
-        purpose = wire.purpose(method, trimmed)
+        purpose = wire.find_purpose(method, path)
         if purpose is not None:
             return wire, purpose
-    likely = next((BY_NAME[name] for header, name in _TELLING_HEADERS if header in headers), BY_NAME["responses"])
-    return likely, "list models" if method == "GET" and trimmed.endswith("/models") else None
+    likely = next((wire for wire in WIRES if headers.keys() & wire.own_headers), BY_NAME["responses"])
+    return likely, "list models" if method == "GET" and _MODELS.fullmatch(path) else None

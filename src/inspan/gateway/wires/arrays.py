@@ -21,7 +21,7 @@ def wants_array(request: Request) -> bool:
     return parse_qs(request.path.partition("?")[2]).get("alt") != ["sse"]
 
 
-def as_array(stream: Stream) -> Stream:
+def to_array(stream: Stream) -> Stream:
     """The same pieces as elements of an array, out of server-sent events with one line of data each."""
     pieces = [piece.removeprefix(b"data: ").strip() for piece in (*stream.head, *stream.tail)]
     framed = [(b",\r\n" if number else b"[") + piece for number, piece in enumerate(pieces)]
@@ -42,6 +42,15 @@ class ArrayReader:
         self._skips_first = False
         self._is_too_long = False
 
+    @property
+    def kept_bytes(self) -> int:
+        return len(self._open)
+
+    def forget(self) -> None:
+        """Leaves out the element that is open."""
+        self._open.clear()
+        self._is_too_long = True
+
     def feed(self, data: bytes) -> list[bytes]:
         """The objects that end in this piece, in order."""
         found: list[bytes] = []
@@ -61,19 +70,19 @@ class ArrayReader:
             elif mark in _CLOSING:
                 self._depth -= 1
                 if self._depth == _ELEMENT_DEPTH:
-                    found += self._closed(data[start:position])
+                    found += self._close_element(data[start:position])
         if self._depth > _ELEMENT_DEPTH:
-            self._keep(data[start:])
+            self._append(data[start:])
         return found
 
-    def _closed(self, ending: bytes) -> list[bytes]:
+    def _close_element(self, ending: bytes) -> list[bytes]:
         element = [] if self._is_too_long else [bytes(self._open + ending)]
         self._open.clear()
         self._is_too_long = False
         return element
 
-    def _keep(self, data: bytes) -> None:
-        self._open += data
+    def _append(self, data: bytes) -> None:
+        if not self._is_too_long:
+            self._open += data
         if len(self._open) > _KEPT_BYTES:
-            self._open.clear()
-            self._is_too_long = True
+            self.forget()

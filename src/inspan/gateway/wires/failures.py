@@ -1,6 +1,6 @@
 """What a provider says with a status, for those who fail in its place."""
 
-_WORDS = {
+_MESSAGES = {
     400: "The request was not valid.",
     401: "Invalid API key.",
     402: "The account has no credit left.",
@@ -14,6 +14,6 @@ _WORDS = {
 }
 
 
-def failure_words(status: int) -> str:
+def failure_message(status: int) -> str:
     """One sentence."""
-    return _WORDS.get(status, f"Error {status}.")
+    return _MESSAGES.get(status, f"Error {status}.")

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from inspan.gateway.wires.wire import Json, inner, word
+from inspan.gateway.wires.wire import Json, get_object, get_text
 
 _KINDS: dict[int, tuple[str, str | None]] = {
     400: ("invalid_request_error", None),
@@ -17,13 +17,13 @@ _KINDS: dict[int, tuple[str, str | None]] = {
 }
 
 
-def error_body(status: int, message: str, *, kind: str = "") -> bytes:
+def encode_error_body(status: int, message: str, *, kind: str = "") -> bytes:
     """An error body; a kind that is given stands as type and code, for programs read either."""
     type_, code = (kind, kind) if kind else _KINDS.get(status, ("server_error", None))
     return msgspec.json.encode({"error": {"message": message, "type": type_, "param": None, "code": code}})
 
 
-def error_message(event: Json) -> str:
+def find_error_message(event: Json) -> str:
     """The text of an error, wherever a body or an event keeps it."""
-    places = (inner(event, "error"), inner(event, "response", "error"))
-    return next((text for text in (word(place, "message") for place in places) if text), "")
+    places = (get_object(event, "error"), get_object(event, "response", "error"))
+    return next((text for text in (get_text(place, "message") for place in places) if text), "")

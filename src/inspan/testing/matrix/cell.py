@@ -4,11 +4,15 @@ from typing import Literal
 
 import msgspec
 
-Result = Literal["pass", "fail", "cannot"]
+Result = Literal["pass", "fail", "cannot", "asked"]
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """`cannot` is what the program itself does not offer; `reason` says why a cell is not a pass."""
+    """`cannot` is what the program itself does not offer, `asked` what it is only told to do and need not.
+
+    `reason` says why a cell is not a pass, `note` what a pass rests on where that is not plain, and `skipped` names
+    every step of its scripts that was left out, and why.
+    """
 
     agent: str
     channel: str
@@ -17,24 +21,34 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     result: Result
     reason: str = ""
     seconds: float = 0.0
+    note: str = ""
+    skipped: list[str] = []
 
 
-class Unmet(Exception):
+class ScenarioFailed(Exception):
     """A scenario was not met; the sentence says what was wanted and what came."""
 
 
-def must(holds: object, sentence: str) -> None:
-    """Raises `Unmet` with the sentence where something does not hold."""
+class CannotDo(Exception):
+    """What a scenario asks for is not offered, as the driver's own data say; the sentence says what."""
+
+
+class NotEnforced(Exception):
+    """An agent did what it was only told not to do; the sentence says what."""
+
+
+def require(holds: object, sentence: str) -> None:
+    """Raises `ScenarioFailed` with the sentence where something does not hold."""
     if not holds:
-        raise Unmet(sentence)
+        raise ScenarioFailed(sentence)
 
 
-def same(what: str, got: object, wanted: object) -> None:
-    """Raises `Unmet` where two values are not the same."""
+def require_equal(what: str, got: object, wanted: object) -> None:
+    """Raises `ScenarioFailed` where two values are not the same."""
     if got != wanted:
-        raise Unmet(f"{what}: {_short(got)}, and {_short(wanted)} was wanted")
+        raise ScenarioFailed(f"{what}: {_shorten(got)}, and {_shorten(wanted)} was wanted")
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 300 else f"{text[:300]}…"

@@ -1,29 +1,31 @@
 """The matrix as a page and as data."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from .cell import Cell
 from .scenario import Scenario
 
-_MARKS = {"pass": "✔", "fail": "✘", "cannot": "–"}
+_MARKS = {"pass": "✔", "fail": "✘", "cannot": "–", "asked": "○"}
 _HEAD = """# The matrix
 
 Every scenario on every agent's real program, behind a gateway with a scripted model and without a network:
 `make matrix` runs it anew and writes this page and `matrix.json`. ✔ it holds, ✘ it does not, – the program itself
-offers no such thing; the reasons stand below. Versions are those that were run.
+offers no such thing, ○ it is only told to and nothing makes it so; the reasons stand below. A number behind a mark
+counts the steps of the script that were skipped because no tool on offer could do them; they stand below too.
+Versions are those that were run.
 """
 
 
-def as_data(cells: Sequence[Cell]) -> bytes:
+def to_json(cells: Sequence[Cell]) -> bytes:
     """`{"cells": […]}`, a line for each cell."""
     lines = b",\n".join(b"  " + msgspec.json.encode(cell) for cell in cells)
     return b'{"cells": [\n' + lines + b"\n]}\n"
 
 
-def merged(written: bytes, cells: Sequence[Cell], scenarios: Sequence[Scenario]) -> list[Cell]:
+def merge_cells(written: bytes, cells: Sequence[Cell], scenarios: Sequence[Scenario]) -> list[Cell]:
     """What was written before with these cells in it: of the same agent, channel and scenario the new one counts.
 
     Whatever cannot be read, or is about a scenario that is no more, is left out.
@@ -36,53 +38,72 @@ def merged(written: bytes, cells: Sequence[Cell], scenarios: Sequence[Scenario])
     found = {(cell.agent, cell.channel, cell.scenario): cell for cell in (*before, *cells) if cell.scenario in order}
     return sorted(
         found.values(),
-        key=lambda cell: (_by(cell.channel), cell.agent, order.index(cell.scenario)),
+        key=lambda cell: (_format_channel(cell.channel), cell.agent, order.index(cell.scenario)),
     )
 
 
-def as_page(cells: Sequence[Cell], scenarios: Sequence[Scenario]) -> str:
+def to_markdown(cells: Sequence[Cell], scenarios: Sequence[Scenario]) -> str:
     """A table of scenarios and agents, the counts of each agent, and a reason for all that is no pass."""
     agents = list(dict.fromkeys((cell.agent, cell.channel, cell.version) for cell in cells))
     by_place = {(cell.agent, cell.channel, cell.version, cell.scenario): cell for cell in cells}
-    heads = [f"{agent} {version}{_by(channel)}" for agent, channel, version in agents]
+    heads = [f"{agent} {version}{_format_channel(channel)}" for agent, channel, version in agents]
     rows: list[str] = []
     for scenario in scenarios:
-        marks = [_mark(by_place.get((*each, scenario.name))) for each in agents]
+        marks = [_format_mark(by_place.get((*each, scenario.name))) for each in agents]
         rows.append(f"| {scenario.title} | {' | '.join(marks)} |")
-    counts = [_counts([cell for cell in cells if (cell.agent, cell.channel, cell.version) == each]) for each in agents]
+    counts = [
+        _format_counts([cell for cell in cells if (cell.agent, cell.channel, cell.version) == each]) for each in agents
+    ]
     table = [
         f"| scenario | {' | '.join(heads)} |",
         f"|---|{'---|' * len(heads)}",
         *rows,
-        f"| **pass / fail / cannot** | {' | '.join(counts)} |",
+        f"| **pass / fail / cannot / asked** | {' | '.join(counts)} |",
     ]
-    return "\n".join([_HEAD, *table, "", *_reasons(cells, scenarios)]) + "\n"
+    titles = {scenario.name: scenario.title for scenario in scenarios}
+    parts = [_format_reasons(cells, titles), _format_notes(cells, titles), _format_skipped(cells, titles)]
+    return "\n".join([_HEAD, *table, *(line for part in parts if part for line in ("", *part))]) + "\n"
 
 
-def _by(channel: str) -> str:
+def _format_channel(channel: str) -> str:
     return "" if channel in ("stream", "http") else f" ({channel})"
 
 
-def _mark(cell: Cell | None) -> str:
-    return _MARKS[cell.result] if cell else ""
+def _format_mark(cell: Cell | None) -> str:
+    if cell is None:
+        return ""
+    return f"{_MARKS[cell.result]} {len(cell.skipped)}" if cell.skipped else _MARKS[cell.result]
 
 
-def _counts(cells: Sequence[Cell]) -> str:
+def _format_counts(cells: Sequence[Cell]) -> str:
     counted = Counter(cell.result for cell in cells)
-    return f"{counted['pass']} / {counted['fail']} / {counted['cannot']}"
+    return " / ".join(str(counted[result]) for result in _MARKS)
 
 
-def _reasons(cells: Sequence[Cell], scenarios: Sequence[Scenario]) -> list[str]:
-    titles = {scenario.name: scenario.title for scenario in scenarios}
+def _format_reasons(cells: Sequence[Cell], titles: Mapping[str, str]) -> list[str]:
     others = [cell for cell in cells if cell.result != "pass"]
     if not others:
         return ["Every cell is a pass."]
     rows: list[str] = []
     for cell in others:
-        why = f"{_MARKS[cell.result]} {_one_line(cell.reason)}"
-        rows.append(f"| {cell.agent} {cell.version}{_by(cell.channel)} | {titles[cell.scenario]} | {why} |")
+        why = f"{_MARKS[cell.result]} {_to_one_line(cell.reason)}"
+        rows.append(_format_row(cell, titles, why))
     return ["## What is not a pass", "", "| agent | scenario | why |", "|---|---|---|", *rows]
 
 
-def _one_line(text: str) -> str:
+def _format_notes(cells: Sequence[Cell], titles: Mapping[str, str]) -> list[str]:
+    rows = [_format_row(cell, titles, _to_one_line(cell.note)) for cell in cells if cell.note]
+    return ["## What a pass rests on", "", "| agent | scenario | how |", "|---|---|---|", *rows] if rows else []
+
+
+def _format_skipped(cells: Sequence[Cell], titles: Mapping[str, str]) -> list[str]:
+    rows = [_format_row(cell, titles, _to_one_line(step)) for cell in cells for step in cell.skipped]
+    return ["## Steps that were skipped", "", "| agent | scenario | step |", "|---|---|---|", *rows] if rows else []
+
+
+def _format_row(cell: Cell, titles: Mapping[str, str], words: str) -> str:
+    return f"| {cell.agent} {cell.version}{_format_channel(cell.channel)} | {titles[cell.scenario]} | {words} |"
+
+
+def _to_one_line(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")

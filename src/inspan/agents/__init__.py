@@ -1,0 +1,1 @@
+"""Which agents there are, and their programs on this machine."""

@@ -1,0 +1,187 @@
+"""Finding an agent's program and its version, and refusing what cannot work before anything is started."""
+
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+
+import msgspec
+
+from inspan import __version__
+from inspan.containment.programs import find_program
+from inspan.contracts.driver import Driver
+from inspan.errors import AgentMissing, AgentTooOld, AgentUnusable, NotAnAgent
+from inspan.stores.paths import data_home
+
+from .probe_cache import memoize_output
+
+_VERSION_S = 20.0
+_MACHINES = {"x86_64": "x64", "aarch64": "arm64", "arm64": "arm64"}
+
+
+class Program(msgspec.Struct, frozen=True, kw_only=True):
+    """A program that can do the work, and where it was found."""
+
+    path: str
+    version: str
+    source: str
+
+
+def locate_program(driver: Driver, env: Mapping[str, str] = os.environ) -> Program:
+    """The agent's program: named by variable, on PATH, installed by inspan, or carried by a wheel; checked.
+
+    Raises `AgentMissing`, `NotAnAgent` or `AgentTooOld`, each with the next step.
+    """
+    if driver.built_in or driver.program.hosted:
+        return Program(path=sys.executable, version=__version__, source="built in")
+    tried: list[str] = []
+    refused: AgentUnusable | None = None
+    for source, path in _list_candidates(driver, env):
+        tried.append(f"{path or 'nothing'} ({source})")
+        if path and (os.path.exists(path) or source == driver.program_variable):
+            with suppress(FileNotFoundError):  # The current folder is gone, and with it what is named from there.
+                path = os.path.abspath(path)  # The agent is started in another folder.
+            try:
+                return Program(path=path, version=_check_version(driver, path, env), source=source)
+            except AgentUnusable as error:
+                if source != "PATH":
+                    raise
+                refused = error  # What merely lies around does not keep one from the one that was installed.
+    raise refused or AgentMissing(
+        f"{driver.title} was not found; looked for {driver.program.command!r} at: {'; '.join(tried)}.",
+        next_step=f"`inspan agents install {_install_target(driver)}`, or set {driver.program_variable} to the program."
+        if driver.program.install.package
+        else "Put it on PATH, or name it by its whole path.",
+    )
+
+
+def install_folder(driver: Driver) -> str:
+    """Where `inspan agents install` puts this agent; nothing else is touched by it."""
+    return os.path.join(data_home(), "agents", driver.program.command, driver.program.install.version)
+
+
+def program_path(driver: Driver, folder: str) -> str:
+    """The program in a folder that it was installed into."""
+    if driver.program.install.node:
+        return os.path.join(folder, "bin", driver.program.command)
+    return os.path.join(folder, fill_platform(driver.program.install.program))
+
+
+def fill_platform(name: str) -> str:
+    """The name of a package or file with this machine's platform in it."""
+    machine = os.uname()
+    platform = f"{machine.sysname.lower()}-{_MACHINES.get(machine.machine, machine.machine)}"
+    return name.replace("{platform}", platform)
+
+
+@cache
+def find_bundled_file(path: str) -> str:
+    """The full path of a file that a package of this Python environment carries, or an empty string."""
+    for folder in (sysconfig.get_paths()["platlib"], *sys.path):
+        candidate = os.path.join(folder, path)
+        if folder and os.path.isfile(candidate):
+            return candidate
+    return ""
+
+
+def _list_candidates(driver: Driver, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    installed = program_path(driver, install_folder(driver))
+    if driver.program.pinned:
+        yield "inspan agents install", installed
+        return
+    named = env.get(driver.program_variable, "")
+    if named:
+        yield driver.program_variable, named
+        return
+    yield "PATH", find_program(driver.program.command, path=env.get("PATH", ""))
+    if driver.program.install.package:
+        yield "inspan agents install", installed
+    if driver.program.install.source == "wheel" and driver.program.install.package:
+        yield "this Python environment", find_bundled_file(driver.program.install.program)
+
+
+def _check_version(driver: Driver, path: str, env: Mapping[str, str]) -> str:
+    _check_executable(driver, path)
+    if not driver.program.install.package and not driver.program.oldest:
+        return ""  # Nothing is known of it, not even what it does when it is asked for its version.
+    if driver.program.install.node:
+        from .node import refuse_old_node  # Start-up time: few agents are run by it.
+
+        refuse_old_node(driver, path, env)
+    output = memoize_output(
+        path, lambda: run_program(driver, path, env), is_valid=lambda output: bool(_extract_version(driver, output))
+    )
+    version = _extract_version(driver, output)
+    if not version:
+        raise NotAnAgent(
+            f"{path} does not answer as {driver.title}: `--version` printed {output[:120]!r}.",
+            next_step=f"Point {driver.program_variable} at the real program, or "
+            f"`inspan agents install {_install_target(driver)}`.",
+        )
+    if version < driver.program.oldest:
+        raise AgentTooOld(
+            f"{driver.title} {format_version(version)} at {path} is too old; "
+            f"the oldest supported version is {format_version(driver.program.oldest)}.",
+            next_step=f"Upgrade it, or `inspan agents install {_install_target(driver)}` "
+            f"for {driver.program.install.version}.",
+        )
+    return format_version(version)
+
+
+def _extract_version(driver: Driver, output: str) -> tuple[int, ...]:
+    match = driver.program.version_pattern.search(output)
+    return tuple(int(part) for part in match.groups()) if match else ()
+
+
+def _check_executable(driver: Driver, path: str) -> None:
+    hint = f"Point {driver.program_variable} at the program, or unset it."
+    if not os.path.exists(path):
+        raise AgentMissing(f"{driver.program_variable} names {path}, which does not exist.", next_step=hint)
+    if os.path.isdir(path) or not os.access(path, os.X_OK):
+        raise NotAnAgent(f"{path} is not an executable file.", next_step=f"chmod +x it, or: {hint}")
+
+
+def run_program(
+    driver: Driver, path: str, env: Mapping[str, str], *, arguments: tuple[str, ...] = ("--version",)
+) -> str:
+    """What the program prints for these words; raises `NotAnAgent` for what cannot be started."""
+    import subprocess  # Start-up time: a version that was asked once is remembered.
+
+    lean = {name: env[name] for name in ("PATH", "HOME", "LANG") if name in env} | dict(driver.program.probe_env)
+    try:
+        done = subprocess.run(
+            [path, *arguments],
+            env=lean,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_VERSION_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"nothing within {_VERSION_S:.0f} s"
+    except OSError as error:
+        raise NotAnAgent(
+            f"{path} cannot be started: {error.strerror}.",
+            next_step=f"`inspan agents install {_install_target(driver)}`.",
+        ) from error
+    return (done.stdout + done.stderr).decode(errors="replace").strip()
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """The numbers that a version begins with."""
+    numbers = re.match(r"[0-9]+(\.[0-9]+)*", text)
+    return tuple(int(part) for part in numbers[0].split(".")) if numbers else ()
+
+
+def format_version(version: tuple[int, ...]) -> str:
+    """A version as it is written."""
+    return ".".join(str(part) for part in version)
+
+
+def _install_target(driver: Driver) -> str:
+    """What `inspan agents install` is to be given: a channel may have a program of its own."""
+    channel = driver.channels[0]
+    return f"{driver.name} --channel {channel.name}" if channel.program else driver.name

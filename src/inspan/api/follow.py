@@ -1,0 +1,32 @@
+"""Following a run's log without blocking the loop."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from inspan.protocol.events import Event
+from inspan.protocol.wire import Record
+from inspan.runs.find import refresh_summary
+from inspan.runs.follow import CLOSE_POLL_S, POLL_S, iter_steps
+from inspan.stores.run_folder import RunFolder
+from inspan.stores.watch import FolderWatch
+
+
+async def follow_events(state: str, folder: RunFolder, *, from_number: int) -> AsyncIterator[Event]:
+    """Events from a number on until the run's last; a run that has lost its owner is given its honest end."""
+    async for record in follow_records(state, folder, from_number=from_number):
+        yield record.event
+
+
+async def follow_records(state: str, folder: RunFolder, *, from_number: int = 1) -> AsyncIterator[Record]:
+    """The same with their numbers and times."""
+    with FolderWatch(folder.path) as watch:
+        for step in iter_steps(folder):
+            if isinstance(step, Record):
+                if step.number >= from_number:
+                    yield step
+            elif step == "lost":
+                await asyncio.to_thread(refresh_summary, state, folder)
+            elif step == "change":
+                await watch.wait_async(POLL_S)
+            elif step == "closing":
+                await asyncio.sleep(CLOSE_POLL_S)

@@ -1,0 +1,211 @@
+"""A conversation in the terminal: what is typed goes to the session, what happens there is shown as it comes."""
+
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable
+
+from inspan.errors import InspanError
+from inspan.folds.session import OpenQuestion, SessionFold
+from inspan.folds.summary import Summary
+from inspan.protocol.commands import Answer, CloseSession, Command, Configure, Interrupt, SendMessage
+from inspan.protocol.events import (
+    MessageEnded,
+    MessageSent,
+    PermissionAsked,
+    RunEnded,
+)
+from inspan.protocol.reasons import REASONS
+from inspan.protocol.wire import Record
+from inspan.runs.control_client import command_session
+from inspan.runs.follow import follow
+from inspan.stores.run_folder import RunFolder
+
+from .answer_inline import build_permission_answer
+from .chat_input import ChatInput, Left
+from .console import Console
+
+_HELP = """\
+/diff           what was changed so far
+/cost           what was used so far
+/model NAME     another model from the next message on
+/stop           interrupt the turn; Esc does the same
+/quit           close the session; so do Ctrl-D, and Ctrl-C twice
+//TEXT          a message that begins with a slash
+A line that ends with \\ goes on in the next one."""
+_AGAIN_S = 2.0
+
+
+class Chat:
+    """Reads lines and follows the session beside that, until one of them ends."""
+
+    def __init__(self, state: str, folder: RunFolder, given: ChatInput) -> None:
+        self._state = state
+        self._folder = folder
+        self._input = given
+        self._console = Console(sys.stdout)
+        self._summary = Summary()
+        self._fold = SessionFold()
+        self._changed = threading.Condition()
+        self._own: set[str] = set()
+        self._answered: set[str] = set()
+        self._running: set[str] = set()
+        self._code = 0
+        self._ended = False
+        self._interrupted_at = 0.0
+        self._commands: dict[str, Callable[[str], object]] = {
+            "help": lambda rest: self._print(_HELP),
+            "diff": lambda rest: self._show_diff(),
+            "cost": lambda rest: self._print(_describe_cost(self._summary)),
+            "model": self._set_model,
+            "stop": lambda rest: self._send(Interrupt()),
+        }
+
+    def run(self, *, after: int = 0) -> int:
+        """Until the session is closed or left; gives the exit code of the last message."""
+        follower = threading.Thread(target=self._follow, args=(after,), name="inspan-chat", daemon=True)
+        follower.start()
+        self._read_lines()
+        self._close()
+        follower.join(timeout=10.0)
+        return self._code
+
+    def _read_lines(self) -> None:
+        while not self._ended:
+            try:
+                if self._take(self._input.read(interrupt=self._interrupt_turn)):
+                    return
+                if not self._input.is_interactive:
+                    self._wait_for_turn()
+            except Left:
+                return
+            except KeyboardInterrupt:
+                if self._leaves_now():
+                    return
+
+    def _take(self, line: str) -> bool:
+        """Carries out one line; whether it was the last."""
+        with self._changed:
+            asked = next(iter(self._list_questions()), None)
+        if asked:
+            self._answered.add(asked.id)
+            self._send(
+                build_permission_answer(asked, line)
+                if isinstance(asked, PermissionAsked)
+                else Answer(id=asked.id, answers={each.text: line.strip() for each in asked.questions})
+            )
+            return False
+        if not line.strip():
+            return False
+        if line.startswith("/") and not line.startswith("//"):
+            return self._obey(line[1:])
+        self._send_message(line[1:] if line.startswith("//") else line)
+        return False
+
+    def _list_questions(self) -> list[OpenQuestion]:
+        """Those that wait for this person; what was answered here is told of a moment later."""
+        return [each for each in self._fold.questions.values() if each.id not in self._answered]
+
+    def _obey(self, line: str) -> bool:
+        name, _, rest = line.strip().partition(" ")
+        if name in ("quit", "exit"):
+            return True
+        command = self._commands.get(name)
+        if command is None:
+            self._print(f"There is no command /{name}. /help lists them; begin with // to send it as it is.")
+        else:
+            command(rest.strip())
+        return False
+
+    def _send_message(self, text: str) -> None:
+        identity = uuid.uuid4().hex[:12]
+        with self._changed:
+            self._own.add(identity)
+            self._running.add(identity)
+        if not self._send(SendMessage(id=identity, text=text)):
+            with self._changed:
+                self._running.discard(identity)
+
+    def _send(self, command: Command) -> bool:
+        try:
+            command_session(self._folder, command)
+        except InspanError as error:
+            self._print(f"! {error.message}")
+            return False
+        return True
+
+    def _set_model(self, name: str) -> None:
+        if name:
+            self._send(Configure(model=name))
+        else:
+            self._print(self._fold.state.model or "the agent has not told its model yet")
+
+    def _show_diff(self) -> None:
+        from .main import run  # Start-up time: it imports every command's module as it is used.
+
+        run(["diff", self._folder.run_id])
+
+    def _interrupt_turn(self) -> None:
+        if self._running:
+            self._send(Interrupt())
+
+    def _leaves_now(self) -> bool:
+        """Ctrl-C: interrupts a turn; twice within two seconds, it leaves."""
+        now = time.monotonic()
+        if now - self._interrupted_at < _AGAIN_S:
+            return True
+        self._interrupted_at = now
+        self._interrupt_turn()
+        self._print("(Ctrl-C again leaves)")
+        return False
+
+    def _wait_for_turn(self) -> None:
+        """For whoever pipes lines in: the next one is read when this one is answered, or when it is the answer."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended or not self._running or bool(self._list_questions()))
+
+    def _close(self) -> None:
+        if self._ended:
+            return
+        if self._input.is_interactive:
+            self._interrupt_turn()
+        else:
+            self._wait_for_turn()
+        self._send(CloseSession())
+
+    def _follow(self, after: int) -> None:
+        for record in follow(self._state, self._folder):
+            if record is None:
+                continue
+            with self._changed:
+                self._hear(record, shown=record.number > after)
+                self._changed.notify_all()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def _hear(self, record: Record, *, shown: bool) -> None:
+        event = record.event
+        self._summary.add(event)
+        self._fold.add(event)
+        if isinstance(event, MessageEnded):
+            self._running.discard(event.id)
+            self._code = REASONS[event.reason].exit_code
+        if isinstance(event, RunEnded):
+            self._ended = True
+            self._input.stop()
+        elif shown and not (isinstance(event, MessageSent) and event.id in self._own):
+            self._console.show(event)
+            if isinstance(event, PermissionAsked) and event.id in self._fold.questions:
+                self._print("  [y] once  [a] always in this project  [n] no, and why")
+
+    def _print(self, text: str) -> None:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+
+def _describe_cost(summary: Summary) -> str:
+    spent, cost = summary.spent, summary.spent_usd
+    tokens = f"{spent.total} tokens ({spent.cache_read} cached)" if spent else "no tokens told of"
+    return f"{summary.calls} model calls · {tokens} · {'cost unknown' if cost is None else f'${cost:.4f}'}"

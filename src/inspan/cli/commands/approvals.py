@@ -1,0 +1,72 @@
+"""Show what waits for an answer, and what was allowed for good."""
+
+import sys
+import time
+
+import click
+
+from inspan.cli.output import format_columns, format_duration, print_json
+from inspan.contracts.permissions import KeptApproval, subject_of
+from inspan.contracts.tool_grants import split_pattern
+from inspan.errors import BadInput
+from inspan.protocol.events import PermissionAsked
+from inspan.runs.projects import current_scope
+from inspan.runs.questions import AskedQuestion, list_questions
+from inspan.stores.approvals import StoredApproval, list_approvals, revoke_approval
+from inspan.stores.paths import state_home
+
+_HEADS = ("ID", "RUN", "SINCE", "TOOL", "WHAT")
+_KEPT_HEADS = ("PROJECT", "ALLOWED FOR GOOD", "SINCE")
+
+
+@click.command()
+@click.option("--revoke", metavar="TOOL(SUBJECT)", help="Forget what was allowed for good in this folder's project.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(revoke: str | None, as_json: bool) -> None:
+    """Show what waits for an answer, and what was allowed for good.
+
+    `inspan approve ID` and `inspan deny ID` answer; approve --always keeps the answer for the project.
+    """
+    state = state_home()
+    if revoke is not None:
+        _revoke(state, revoke)
+    questions, kept = list_questions(state), list_approvals(state)
+    if as_json:
+        print_json(
+            questions=[_to_dict(each) for each in questions],
+            kept=[each._asdict() for each in kept],
+        )
+        return
+    if questions or not kept:
+        sys.stdout.write(format_columns(_HEADS, [_cells(each) for each in questions]) + "\n")
+    if kept:
+        gap = "\n" if questions else ""
+        sys.stdout.write(gap + format_columns(_KEPT_HEADS, [_format_kept(each) for each in kept]) + "\n")
+
+
+def _revoke(state: str, pattern: str) -> None:
+    tool, subject = split_pattern(pattern)
+    project = current_scope().project
+    if not revoke_approval(state, project, KeptApproval(tool=tool, subject=subject)):
+        step = "`inspan approvals` shows what is kept, as TOOL(SUBJECT); change to the folder of its project."
+        raise BadInput("--revoke", pattern, f"nothing like it is kept for project {project}.", next_step=step)
+
+
+def _cells(asked: AskedQuestion) -> tuple[str, ...]:
+    ago = format_duration(time.time() - asked.asked_at)
+    return (asked.question.id, asked.folder.run_id, ago, *_describe(asked))
+
+
+def _describe(asked: AskedQuestion) -> tuple[str, str]:
+    question = asked.question
+    if isinstance(question, PermissionAsked):
+        return question.tool, subject_of(question.input)
+    return "question", " / ".join(each.text for each in question.questions)
+
+
+def _to_dict(asked: AskedQuestion) -> dict[str, object]:
+    return {"run_id": asked.folder.run_id, "asked_at": asked.asked_at, "question": asked.question}
+
+
+def _format_kept(kept: StoredApproval) -> tuple[str, ...]:
+    return kept.project, f"{kept.tool}({kept.subject})", format_duration(time.time() - kept.at)

@@ -1,0 +1,106 @@
+"""Saying something to an open session from the command line, and following what comes of it."""
+
+import sys
+import uuid
+from collections.abc import Callable
+
+import click
+
+from inspan.protocol.commands import Delivery, SendMessage
+from inspan.protocol.events import Event, MessageEnded, MessageSent, MessageStarted, RunEnded, TextSaid
+from inspan.protocol.reasons import REASONS
+from inspan.protocol.session import FIRST_MESSAGE
+from inspan.protocol.wire import Record
+from inspan.runs.control_client import command_session
+from inspan.runs.follow import follow
+from inspan.stores.event_log import iter_log
+from inspan.stores.large_text import restore_large_texts
+from inspan.stores.run_folder import RunFolder
+
+from .answer_inline import InlineAnswers
+from .follow import print_record
+from .output import print_json
+
+
+def send_message(folder: RunFolder, text: str, *, when: Delivery) -> tuple[str, int]:
+    """Sends a message; gives its id and the number of the last record before it. Raises where it is refused."""
+    number = max((record.number for record in iter_log(folder.log)), default=0)
+    identity = uuid.uuid4().hex[:12]
+    command_session(folder, SendMessage(id=identity, text=text, when=when))
+    return identity, number
+
+
+def follow_message(state: str, folder: RunFolder, identity: str, *, after: int, as_json: bool, quiet: bool) -> int:
+    """Shows what follows until the message has ended; its answer goes to stdout. Gives the exit code."""
+    show = _choose_view(as_json=as_json, quiet=quiet)
+    answers = InlineAnswers(folder) if not as_json else None
+    answer, begun = "", False
+    for record in follow(state, folder):
+        if record is None:
+            if answers:
+                answers.ask()
+            continue
+        if record.number <= after:
+            continue
+        show(record)
+        event = record.event
+        if answers:
+            answers.hear(event)
+        begun = begun or _begins(event, identity)  # What was said until then was said to somebody else.
+        if begun and isinstance(event, TextSaid) and not event.parent:
+            answer = event.text
+        if isinstance(event, RunEnded) or (isinstance(event, MessageEnded) and event.id == identity):
+            _print_answer(restore_large_texts(answer, folder=folder.path), as_json=as_json, quiet=quiet)
+            if event.outcome != "completed" and not as_json:
+                _print_failure(event)
+            return REASONS[event.reason].exit_code
+    return 1
+
+
+def _begins(event: Event, identity: str) -> bool:
+    if isinstance(event, MessageSent):
+        return event.id == identity and not event.queued
+    return isinstance(event, MessageStarted) and event.id == identity
+
+
+def follow_first_message(state: str, folder: RunFolder, *, as_json: bool, quiet: bool) -> int:
+    """Follows the prompt of a session that was just opened, and leaves it open."""
+    code = follow_message(state, folder, FIRST_MESSAGE, after=0, as_json=as_json, quiet=quiet)
+    if not as_json and not quiet:
+        click.echo(f"session {folder.run_id} is open: inspan send {folder.run_id} …", err=True)
+    return code
+
+
+def _choose_view(*, as_json: bool, quiet: bool) -> Callable[[Record], None]:
+    if as_json:
+        return print_record
+    if quiet:
+        return lambda record: None
+    from .console import Console  # Start-up time: whoever wants JSON needs no console.
+
+    console = Console(sys.stderr)
+    return lambda record: None if isinstance(record.event, RunEnded) else console.show(record.event)
+
+
+def _print_failure(event: MessageEnded | RunEnded) -> None:
+    from inspan.reporters.text import escape_controls  # Start-up time, as above.
+
+    words = f"✘ {event.outcome} ({event.reason})" + (f": {event.message}" if event.message else "")
+    click.echo(escape_controls(words), err=True)
+    if event.next:
+        click.echo(escape_controls(f"  → {event.next}"), err=True)
+
+
+def _print_answer(answer: str, *, as_json: bool, quiet: bool) -> None:
+    from inspan.reporters.text import escape_controls  # Start-up time, as above.
+
+    if answer and not as_json and (quiet or not sys.stdout.isatty()):
+        sys.stdout.write((escape_controls(answer) if sys.stdout.isatty() else answer) + "\n")
+
+
+def print_sent(folder: RunFolder, identity: str, *, as_json: bool) -> None:
+    """The id of a message that is not waited for."""
+    if as_json:
+        print_json(run_id=folder.run_id, message=identity)
+    else:
+        click.echo(identity)

@@ -1,0 +1,27 @@
+"""Starting a run from the command line: a signal finds either nothing of it, or a run that can be stopped."""
+
+import os
+import signal
+from collections.abc import Mapping
+
+from inspan.planning.prepare import prepare
+from inspan.protocol.task import Task
+from inspan.running.prepared_run import PreparedRun
+from inspan.running.start import start_supervisor
+
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def start_run(task: Task, *, env: Mapping[str, str] = os.environ) -> PreparedRun:
+    """Prepares a run and starts its supervisor; raises `InspanError` and then leaves no trace.
+
+    A signal ends this command until the run is claimed. A later one waits: it is meant for the run, and is blocked
+    until `StopSignals` takes it.
+    """
+    prepared = prepare(task, env=env, on_claim=_hold_signals)
+    start_supervisor(prepared)
+    return prepared
+
+
+def _hold_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)

@@ -1,0 +1,37 @@
+"""What `stop` and `kill` share: send the order, wait for the end, say how it went."""
+
+import click
+
+from inspan.errors import StateUnusable
+from inspan.protocol.commands import Cancel
+from inspan.protocol.events import RunEnded
+from inspan.runs.find import refresh_summary, stop
+from inspan.stores.paths import state_home
+from inspan.stores.run_folder import RunFolder, is_locked
+
+from .follow import follow_run
+from .output import print_json
+from .run_names import pick_run
+
+
+def stop_runs(runs: tuple[str, ...], *, now: bool, as_json: bool) -> int:
+    """Ends the runs and waits for each; a run that had ended before is no error."""
+    state = state_home()
+    folders = [pick_run(state, run, as_json=as_json) for run in runs]
+    order = Cancel(by="killed" if now else "stopped", now=now)
+    for folder in folders:
+        if not stop(folder, command=order) and is_locked(folder) and not refresh_summary(state, folder).ended:
+            raise StateUnusable(
+                f"Run {folder.run_id} does not answer on its control socket.",
+                next_step="If it lives inside another program, end it there.",
+            )
+    for folder in folders:
+        _print_end(folder, follow_run(state, folder, show=lambda record: None), as_json=as_json)
+    return 0
+
+
+def _print_end(folder: RunFolder, ended: RunEnded, *, as_json: bool) -> None:
+    if as_json:
+        print_json(run_id=folder.run_id, ended=ended)
+    else:
+        click.echo(f"{folder.run_id} {ended.outcome}")

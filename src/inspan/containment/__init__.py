@@ -1,0 +1,1 @@
+"""Nothing survives a run: whatever an agent starts is ended with it."""

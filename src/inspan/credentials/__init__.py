@@ -1,0 +1,1 @@
+"""How a run gets access to its model: a key or a login."""

@@ -1,0 +1,193 @@
+"""What a task may say: every field is looked at before anything is written, and a bad one is named."""
+
+import os
+import re
+import stat
+
+import msgspec
+
+from inspan.errors import BadInput
+from inspan.protocol.budget import BUDGET_HINT
+from inspan.protocol.task import McpServer, Task
+
+_MAX_VALUE = 1e15
+_LARGEST = 2**63 - 1
+_NAME_BYTES = 120
+_CWD_NEXT = "Create it, or pass another with --cwd."
+
+_ARGUMENTS = (
+    "cwd",
+    "model",
+    "effort",
+    "system_prompt",
+    "append_system_prompt",
+    "model_from",
+    "key_from",
+    "base_url",
+    "channel",
+    "project",
+    "task",
+    "resume",
+)
+_LISTS = ("allowed_tools", "disallowed_tools", "extra_dirs", "attachments", "options", "ask")
+# Two underscores part a server's name from its tool's.
+_SERVER_NAME = re.compile(r"(?!.*__)[A-Za-z0-9_-]{1,64}")
+_ASK_PATTERN = re.compile(r"\*|[A-Za-z][\w-]*\*?(\(.+\))?", re.DOTALL)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def check_task(task: Task) -> None:
+    """Raises `BadInput` for the first field that cannot be used."""
+    _check_text(task)
+    if not task.prompt.strip() and not task.session:
+        raise BadInput("prompt", task.prompt, "it is empty.", next_step='Say what to do: inspan run "fix the test".')
+    _check_folder("cwd", task.cwd, next_step=_CWD_NEXT)
+    if task.mode == "exec" and not os.access(task.cwd, os.W_OK | os.X_OK):
+        raise BadInput("cwd", task.cwd, "it is not writable.", next_step="Change its mode, or pass another with --cwd.")
+    for folder in task.extra_dirs:
+        _check_folder("extra_dirs", folder, next_step="Create it, or leave it out.")
+    if task.project:
+        _check_name("project", task.project)
+    _check_name("task", task.task)
+    for name in task.env:
+        if not name or "=" in name or "\0" in name:
+            raise BadInput("env", name, "not a valid variable name.", next_step="Use --env NAME=VALUE.")
+    for name, server in task.mcp_servers.items():
+        _check_server(name, server)
+    _check_limits(task)
+    _check_questions(task)
+    _check_budgets(task)
+    if task.faults:
+        from inspan.gateway.faults import parse_fault  # Start-up time: few runs ask for faults.
+
+        for fault in task.faults:
+            parse_fault(fault)
+    if task.output_schema is not None:
+        # Start-up time: only answers that are checked need it.
+        from inspan.running.answers import check_schema
+
+        check_schema(task.output_schema)
+
+
+def _check_questions(task: Task) -> None:
+    for pattern in task.ask:
+        if not _ASK_PATTERN.fullmatch(pattern):
+            step = "For example Bash(git push*), Edit, mcp__server, or '*' for whatever the agent asks about."
+            raise BadInput("ask", pattern, "it names no tool.", next_step=step)
+
+
+def _check_text(task: Task) -> None:
+    """The prompt reaches the agent by a pipe and may hold anything that is text; the rest become arguments."""
+    arguments = {field: getattr(task, field) for field in _ARGUMENTS}
+    arguments |= {f"{field} {place}": word for field in _LISTS for place, word in enumerate(getattr(task, field) or ())}
+    arguments |= {f"env {name}": f"{name}={value}" for name, value in task.env.items()}
+    for field, value in {"prompt": task.prompt, **arguments}.items():
+        _check_word(field, value)
+
+
+def _check_word(field: str, value: str) -> None:
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise BadInput(field, value, "it is not UTF-8.", next_step="Write it in UTF-8.") from error
+    if "\0" in value and field != "prompt":
+        raise BadInput(field, value, "it contains a NUL byte.", next_step="Remove it.")
+
+
+def check_cwd(cwd: str) -> None:
+    """Raises `BadInput` for a working folder that is none: before anything is looked for in it, and blamed."""
+    _check_word("cwd", cwd)
+    _check_folder("cwd", cwd, next_step=_CWD_NEXT)
+
+
+def _check_folder(field: str, path: str, *, next_step: str) -> None:
+    if path and not os.path.isabs(path):
+        raise BadInput(field, path, "it is not a whole path.", next_step="Begin it with /.")
+    try:
+        problem = "" if stat.S_ISDIR(os.stat(path).st_mode) else "it is not a folder."
+    except FileNotFoundError:
+        problem = "no such folder."
+    except OSError as error:
+        problem = f"{error.strerror}."
+    if not problem and not os.access(path, os.X_OK):
+        raise BadInput(field, path, "it cannot be entered.", next_step="Change its mode, or name another.")
+    if problem:
+        raise BadInput(field, path, problem, next_step=next_step)
+
+
+def _check_name(field: str, value: str) -> None:
+    """Whatever a folder may be called, for the default project is called so; but it is printed, and in one line."""
+    if value in ("", ".", "..") or "/" in value:
+        raise BadInput(field, value, "it must be the name of a folder.", next_step="Use letters, digits, - and _.")
+    if not value.isprintable():
+        odd = next(letter for letter in value if not letter.isprintable())
+        raise BadInput(field, value, f"it contains the character {odd!r}.", next_step="Use letters, digits, - and _.")
+    if (length := len(value.encode())) > _NAME_BYTES:
+        step = f"Use at most {_NAME_BYTES} bytes."
+        raise BadInput(field, value, f"it is too long: {length} bytes.", next_step=step)
+
+
+def _check_server(name: str, server: McpServer) -> None:
+    if not _SERVER_NAME.fullmatch(name):
+        raise BadInput(
+            "mcp_servers", name, "not a valid server name.", next_step="Use letters, digits, - and single _."
+        )
+    if bool(server.command) == bool(server.url):
+        given = {"command": server.command, "url": server.url}
+        raise BadInput(f"mcp_servers {name}", given, "it needs a command or a url.", next_step="Give one of them.")
+    if server.url and not server.url.startswith(("http://", "https://")):
+        raise BadInput(f"mcp_servers {name}", server.url, "not a URL.", next_step="Begin it with https:// or http://.")
+    for variable in server.env:
+        if not _VARIABLE.fullmatch(variable):
+            step = "Use letters, digits and _."
+            raise BadInput(f"mcp_servers {name}", variable, "not a valid variable name.", next_step=step)
+    for word in (
+        *server.headers,
+        *server.headers.values(),
+        server.command,
+        *server.args,
+        *server.env,
+        *server.env.values(),
+        server.url,
+    ):
+        if "\0" in word:
+            raise BadInput(f"mcp_servers {name}", word, "it contains a NUL byte.", next_step="Remove it.")
+
+
+def _check_budgets(task: Task) -> None:
+    for node, budget in task.budgets.items():
+        for field in ("usd", "tokens", "calls", "seconds", "restarts"):
+            value = getattr(budget, field)
+            if value is not None and not 0 < value < _MAX_VALUE:
+                problem = "a budget must be more than 0."
+                raise BadInput(f"budgets {node}", {field: value}, problem, next_step=BUDGET_HINT)
+    for field in ("requests_per_minute", "tokens_per_minute", "concurrent_calls"):
+        value = getattr(task.rates, field)
+        if value is not None and not 0 < value <= _LARGEST:
+            problem = "a rate must be more than 0." if not value > 0 else "it is too large."
+            raise BadInput(f"rates {field}", value, problem, next_step="Give another, or None.")
+    if not 0 <= task.rates.longest_hold_s < _MAX_VALUE:
+        raise BadInput("rates longest_hold_s", task.rates.longest_hold_s, "no time to wait.", next_step="Give seconds.")
+    for model, price in task.prices.items():
+        if any(value is not None and not 0 <= value < _MAX_VALUE for value in msgspec.structs.astuple(price)):
+            raise BadInput("prices", model, "a price is 0 or more.", next_step="Give dollars for a million tokens.")
+
+
+def _check_limits(task: Task) -> None:
+    if abs(task.fault_seed) > _LARGEST:
+        raise BadInput("fault_seed", task.fault_seed, "it is too large.", next_step="Give less.")
+    for field in task.limits.__struct_fields__:
+        value = getattr(task.limits, field)
+        if isinstance(value, int) and value > _LARGEST:
+            step = "Give less; to switch it off, use off on the command line, None in a program."
+            raise BadInput(field, value, "it is too large.", next_step=step)
+        if field == "answer_timeout_s" and value == 0:
+            continue  # Nobody is there to answer.
+        if value is not None and not value > 0:
+            unit = {"max_turns": "turns", "largest_answer": "tokens"}.get(field, "seconds")
+            raise BadInput(
+                field,
+                value,
+                f"a limit must be more than 0 {unit}.",
+                next_step="Give more; to switch it off, use off on the command line, None in a program.",
+            )

@@ -1,0 +1,461 @@
+"""From a task to all that a supervisor needs: checked first, then claimed, so that bad input leaves nothing behind."""
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+
+import msgspec
+
+from inspan.agents.driver_cache import agent_summaries
+from inspan.agents.version_support import untested_warning
+from inspan.contracts.driver import Driver, Endpoint, Launch, LaunchContext
+from inspan.contracts.prompt_fallbacks import add_prompt_fallbacks, build_preamble
+from inspan.contracts.sandbox import Box
+from inspan.errors import BudgetSpent, StateUnusable
+from inspan.protocol.plan import AgentChoice, AgentProcess, Leftovers, Plan, Route, SessionChoice
+from inspan.protocol.task import Task
+from inspan.protocol.wire import SCHEMA
+from inspan.redaction import Gate, SecretSet
+from inspan.running.prepared_run import PreparedRun
+from inspan.runs.projects import project_of
+from inspan.stores.event_log import begin_log
+from inspan.stores.paths import cache_home, make_private_folder, runtime_home, state_home
+from inspan.stores.run_folder import (
+    RunFolder,
+    claim_folder,
+    lock_run,
+    mark_active,
+    unmark_active,
+    write_bytes,
+    write_json,
+    write_text,
+)
+from inspan.system import file_locks, forking
+from inspan.system.standard_streams import fill_standard_fds
+from inspan.transports.process import move_fd_up
+
+from .checks import check_task
+from .environment import build_agent_environment, collect_secrets, hosts_without_proxy, secrets_of_servers
+from .resolve import Choice, resolve_task
+from .resume import (
+    LockedSession,
+    claim_session,
+    config_folder,
+    load_reported,
+    resolve_session,
+    unclaim_session,
+    update_reported,
+)
+from .tool_server import add_tool_server
+
+
+class _ClaimedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a run was claimed."""
+
+    state: str
+    project: str
+    task_folder: str
+    folder: RunFolder
+
+
+def prepare(
+    task: Task,
+    *,
+    env: Mapping[str, str] = os.environ,
+    supervised: bool = True,
+    on_claim: Callable[[], object] | None = None,
+) -> PreparedRun:
+    """Checks the task, claims a run folder and decides what to start. Raises `InspanError` and then leaves no trace.
+
+    Until `on_claim` is called, nothing has been made; after it no program is started, and nothing is waited for but
+    a moment's lock. A run that is not supervised does without a socket where there is no place for one.
+    """
+    fill_standard_fds()  # Locks and listener are held for long: never where somebody may print.
+    env = dict(env)  # Each look into `os.environ` itself decodes what it finds.
+    task, record = resolve_session(task, env)
+    if not task.prompt.strip() and not task.session:
+        task = _fill_prompt(task, env)
+    check_task(task)
+    choice = resolve_task(task, env)
+    if on_claim:
+        on_claim()
+    if supervised:
+        make_private_folder(runtime_home())  # The run's socket will lie there; it would be too late to refuse it then.
+    claimed = _claim_run(task, env)
+    lock, session, listener = -1, None, None
+    try:
+        lock = lock_run(claimed.folder)
+        session = claim_session(
+            claimed.state, task, record=record, run_id=claimed.folder.run_id, agent=choice.driver.name
+        )
+        listener = _open_listener() if choice.route.uses_gateway else None
+        plan = _build_plan(choice, claimed, session, env, listener)
+        if task.budgets:
+            _open_account(plan)
+        update_reported(claimed.state, session, plan.session.reported)
+        _write_description(plan, claimed.folder)
+    except BaseException:
+        if listener:
+            listener.close()
+        try:
+            _erase_run(claimed.state, claimed.folder, session.record.key if session else "")
+        finally:
+            for fd in (session.lock if session else -1, lock):
+                if fd >= 0:
+                    file_locks.release(fd)
+        raise
+    return PreparedRun(plan=plan, folder=claimed.folder, lock=lock, session_lock=session.lock, listener=listener)
+
+
+def discard(prepared: PreparedRun) -> None:
+    """Undoes a prepared run that is not to be started after all."""
+    if prepared.listener:
+        prepared.listener.close()
+    _erase_run(prepared.plan.state, prepared.folder, prepared.plan.session.key)
+    prepared.release()
+
+
+def _fill_prompt(task: Task, env: Mapping[str, str]) -> Task:
+    from .prompts import CONTINUE_PROMPT, default_prompt  # Start-up time: few runs leave the prompt out.
+
+    check_task(
+        msgspec.structs.replace(task, prompt=CONTINUE_PROMPT)
+    )  # Where its task folder lies follows from the other fields.
+    files = os.path.join(_task_folder(state_home(env), task), "files")
+    return msgspec.structs.replace(task, prompt=default_prompt(task, files=files))
+
+
+def _task_folder(state: str, task: Task) -> str:
+    return os.path.join(state, "projects", task.project or project_of(task.cwd), task.task)
+
+
+def _open_listener() -> socket.socket:
+    with forking.opening:
+        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener = forking.own_socket(socket.socket(fileno=move_fd_up(made.detach())))
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(64)
+    return listener
+
+
+def _claim_run(task: Task, env: Mapping[str, str]) -> _ClaimedRun:
+    state = make_private_folder(state_home(env))
+    task_folder = _task_folder(state, task)
+    folder = claim_folder(os.path.join(task_folder, "runs"), pid=os.getpid())
+    project = os.path.basename(os.path.dirname(task_folder))
+    return _ClaimedRun(state=state, project=project, task_folder=task_folder, folder=folder)
+
+
+def _build_plan(
+    choice: Choice, claimed: _ClaimedRun, session: LockedSession, env: Mapping[str, str], listener: socket.socket | None
+) -> Plan:
+    task, driver, folder = choice.task, choice.driver, claimed.folder
+    context = _build_launch_context(choice, claimed, session, env, listener)
+    offered = add_tool_server(task, context.endpoint) if task.tools and context.endpoint else task
+    launch = driver.channels[0].launch(
+        add_prompt_fallbacks(offered, driver.capabilities, texts=choice.attachment_text), context
+    )
+    added = _build_run_env(choice, claimed, launch, context, env)
+    token = context.endpoint.token if context.endpoint else ""
+    argv = _wrap_argv(choice, claimed, context, launch.argv, added)
+    environment = build_agent_environment(
+        env,
+        driver=driver,
+        others=agent_summaries(env),
+        clean=task.profile == "clean",
+        gateway=context.endpoint is not None,
+        login=task.login,
+        run_env=added,
+        key=choice.credential.key,
+    )
+    return Plan(
+        run_id=folder.run_id,
+        created_at=time.time(),
+        folder=folder.path,
+        state=claimed.state,
+        task=task,
+        project=claimed.project,
+        agent=AgentChoice(
+            name=driver.name,
+            version=choice.program.version,
+            channel=driver.channels[0].name,
+            provider=choice.provider,
+        ),
+        session=SessionChoice(
+            key=session.record.key,
+            id=context.session_id or ("" if task.fork else context.resume),
+            reported=load_reported(driver, session, config=context.config, env=env),
+        ),
+        process=AgentProcess(
+            argv=list(argv),
+            env=environment,
+            stdin=launch.stdin,
+            keeps_stdin=launch.keeps_stdin,
+            conversation=launch.conversation,
+            preamble=build_preamble(task, driver.capabilities, texts=choice.attachment_text)
+            if launch.conversation
+            else "",
+            liveness_pipe=choice.containment.liveness_pipe,
+            agent_depth=choice.containment.agent_depth,
+            sandbox=choice.sandbox.name,
+            containment=choice.containment.name,
+        ),
+        token=token,
+        route=choice.route,
+        path_placeholders=_collect_path_placeholders(claimed, context, environment, cwd=task.cwd),
+        secrets=collect_secrets(
+            env,
+            added,
+            _key_env(choice),
+            task.env,
+            credentials=(*driver.provider.credentials, *driver.access.withheld_credentials),
+            token=token,
+            servers=task.mcp_servers.values(),
+            key_from=task.key_from,
+        ),
+        leftovers=Leftovers(
+            folders=[name for name in driver.state.leftover_dirs if not os.path.lexists(os.path.join(task.cwd, name))],
+            files=[path for path in launch.files if path.startswith(f"{context.scratch}/")],
+        ),
+        warnings=[sentence for sentence in (untested_warning(driver, choice.program),) if sentence],
+        approvals=_load_approvals(claimed) if task.ask else [],
+    )
+
+
+def _load_approvals(claimed: _ClaimedRun) -> list[tuple[str, str]]:
+    from inspan.stores.approvals import list_approvals  # Start-up time: few runs ask.
+
+    return [(each.tool, each.subject) for each in list_approvals(claimed.state, claimed.project)]
+
+
+def _build_launch_context(
+    choice: Choice, claimed: _ClaimedRun, session: LockedSession, env: Mapping[str, str], listener: socket.socket | None
+) -> LaunchContext:
+    presets = choice.driver.capabilities.presets_session_id and (not session.resumed or choice.task.fork)
+    return LaunchContext(
+        program=choice.program.path,
+        version=tuple(int(part) for part in choice.program.version.split(".") if part.isdigit()),
+        cwd=choice.task.cwd,
+        scratch=claimed.folder.agent_folder,
+        has_key=_has_key(choice),
+        config=config_folder(claimed.state, session.record) if choice.task.profile == "clean" else "",
+        endpoint=_build_endpoint(choice.route, listener, {**env, **choice.task.env}) if listener else None,
+        session_id=_new_session_id() if presets else "",
+        resume=session.resumed,
+        attachments=choice.attachments,
+        provider=choice.provider,
+        wire=choice.driver.provider.wire,
+        cache=_make_shared_cache(choice.driver, env) if choice.driver.program.shares_cache else "",
+        base_url="" if choice.route.uses_gateway else choice.route.url,
+        secrets=secrets_of_servers(choice.task.mcp_servers.values()),
+    )
+
+
+def _make_shared_cache(driver: Driver, env: Mapping[str, str]) -> str:
+    return make_private_folder(os.path.join(cache_home(env), "agents", driver.program.command))
+
+
+def _collect_path_placeholders(
+    claimed: _ClaimedRun, context: LaunchContext, environment: Mapping[str, str], *, cwd: str
+) -> dict[str, str]:
+    """The folders of this run that are others in the next, by the names that a cassette has for them."""
+    found = {
+        "cwd": cwd,
+        "run": claimed.folder.path,
+        "task": environment["TASK_FOLDER"],
+        "config": context.config,
+        "home": environment.get("HOME", ""),
+    }
+    return {name: path for name, path in found.items() if len(path) > 1}
+
+
+def _build_endpoint(route: Route, listener: socket.socket, env: Mapping[str, str]) -> Endpoint:
+    url, token = f"http://127.0.0.1:{listener.getsockname()[1]}", os.urandom(20).hex()
+    no_proxy = hosts_without_proxy(env)
+    if route.variable:
+        return Endpoint(url=url, token=token, variable=route.variable, no_proxy=no_proxy)
+    from inspan.gateway.admission import pass_through_url  # Start-up time: few runs pass a login on.
+
+    return Endpoint(url=pass_through_url(url, token), token=token, no_proxy=no_proxy)
+
+
+def _has_key(choice: Choice) -> bool:
+    """Whether a key, or the run's token in its place, stands in the first of the agent's variables for one."""
+    held = choice.route.variable if choice.route.uses_gateway else choice.credential.variable
+    return held in choice.driver.provider.credentials[:1]
+
+
+def _key_env_if_unset(choice: Choice, env: Mapping[str, str]) -> dict[str, str]:
+    """The key, where the agent would not find it by itself."""
+    return {name: key for name, key in _key_env(choice).items() if env.get(name) != key}
+
+
+def _address_env(choice: Choice, context: LaunchContext) -> dict[str, str]:
+    """The address of a direct run, in the variables by which its agent finds it."""
+    if not context.base_url or choice.driver.access.direct_address != "variable":
+        return {}
+    return dict.fromkeys(choice.driver.provider.base_url_variables, context.base_url)
+
+
+def _key_env(choice: Choice) -> dict[str, str]:
+    return {choice.credential.variable: choice.credential.key} if choice.credential.key else {}
+
+
+def _build_run_env(
+    choice: Choice, claimed: _ClaimedRun, launch: Launch, context: LaunchContext, env: Mapping[str, str]
+) -> dict[str, str]:
+    task, driver = choice.task, choice.driver
+    for path, content in launch.files.items():
+        make_private_folder(os.path.dirname(path))
+        write_bytes(path, content)
+    added = {
+        "TASK_FOLDER": make_private_folder(os.path.join(claimed.task_folder, "files")),
+        "RUN_FOLDER": claimed.folder.agent_folder,
+        "JRUN_PROJECT_ID": claimed.project,
+        "JRUN_TASK_ID": task.task,
+        "JRUN_ID": claimed.folder.run_id,
+        "INSPAN_AGENT_NAME": driver.name,
+        "INSPAN_WORKTREE_PATH": task.cwd,
+    }
+    # Settings that the user keeps elsewhere are the user's all the same.
+    if driver.state.config_variable and (config := context.config or env.get(driver.state.config_variable)):
+        added[driver.state.config_variable] = config
+    if context.endpoint:
+        added["BASE_URL"] = context.endpoint.url
+    if task.model:
+        added["MODEL"] = task.model
+    if choice.sandbox.boundary:
+        added["TMPDIR"] = "/tmp"
+        if context.config:
+            added["HOME"] = make_private_folder(_session_home(context.config))
+    if not choice.route.uses_gateway:
+        # One address: what names another one, or another way, gives way to the one that counts.
+        replaced = (*driver.provider.base_url_variables, *driver.access.override_variables) if context.base_url else ()
+        own = {name: value for name, value in task.env.items() if name not in replaced}
+        return {**added, **launch.env, **_key_env_if_unset(choice, env), **own, **_address_env(choice, context)}
+    replaced = (*driver.provider.credentials, *driver.access.withheld_credentials, *driver.provider.base_url_variables)
+    return {**added, **launch.env, **{name: value for name, value in task.env.items() if name not in replaced}}
+
+
+def _wrap_argv(
+    choice: Choice, claimed: _ClaimedRun, context: LaunchContext, argv: tuple[str, ...], added: Mapping[str, str]
+) -> tuple[str, ...]:
+    """The command line inside what holds it: the box that was chosen, or containment alone."""
+    if not choice.sandbox.boundary:
+        return choice.containment.wrap(argv, Box(cwd=choice.task.cwd, root=choice.root))
+    # Beside its config lies the session's record, which decides where its next run works: not for the agent to write.
+    kept = (
+        [context.config, _session_home(context.config)]
+        if context.config
+        else list(_make_state_paths(choice.driver, added))
+    )
+    kept += [context.cache] if context.cache else []
+    box = Box(
+        cwd=choice.task.cwd,
+        read_only=choice.task.mode != "exec",
+        writable=(
+            *(path for path in kept if os.path.exists(path)),
+            *(choice.task.extra_dirs if choice.task.mode == "exec" else ()),
+            claimed.folder.agent_folder,
+            added["TASK_FOLDER"],
+        ),
+        hidden=(
+            claimed.state,
+            make_private_folder(runtime_home()),
+        ),  # Made now: what is not there yet cannot be hidden.
+        readable=(*_program_dirs(choice.program.path), *(choice.task.extra_dirs if choice.task.mode != "exec" else ())),
+        root=choice.root,
+    )
+    return choice.sandbox.wrap(argv, box)
+
+
+def _session_home(config: str) -> str:
+    """The HOME of a session that has a config folder of its own, in a box."""
+    return os.path.join(os.path.dirname(config), "home")
+
+
+def _make_state_paths(driver: Driver, added: Mapping[str, str]) -> Iterator[str]:
+    """Where the agent keeps its sessions and settings; its folder is made, as the agent itself would at first use."""
+    if named := added.get(driver.state.config_variable):
+        yield named
+        return
+    for path in map(os.path.expanduser, driver.state.state_paths):
+        if not os.path.splitext(path)[1]:
+            make_private_folder(path)
+        yield path
+
+
+def _program_dirs(program: str) -> tuple[str, ...]:
+    """The folders that a program needs when a private /tmp would hide it: its own and the one above."""
+    # By both of its names: the link of a virtual environment is what is started.
+    paths = dict.fromkeys((os.path.realpath(program), os.path.abspath(program)))
+    return tuple(dict.fromkeys(_program_dir(path) for path in paths if path.startswith("/tmp/")))
+
+
+def _program_dir(program: str) -> str:
+    own, above = os.path.dirname(program), os.path.dirname(os.path.dirname(program))
+    return next((folder for folder in (above, own) if folder not in ("/", "/tmp")), program)
+
+
+def _write_description(plan: Plan, folder: RunFolder) -> None:
+    """Writes what others find the run by. Its description comes last: with it, the folder is a run, and a whole one."""
+    gate = Gate(SecretSet.get_shared(plan.secrets))
+    begin_log(folder.log, gate.encode_event(plan.started))
+    mark_active(plan.state, folder)
+    write_text(folder.file("prompt.md"), gate.redact_text(plan.task.prompt))
+    write_json(
+        folder.file("run.json"),
+        gate.redact_json(
+            {
+                "schema": SCHEMA,
+                "run_id": plan.run_id,
+                "created_at": plan.created_at,
+                "agent": plan.agent.name,
+                "channel": plan.agent.channel,
+                "way": plan.agent.provider,
+                "project": plan.project,
+                "argv": plan.process.argv,
+                "session": plan.session.key,
+                "told": msgspec.to_builtins(plan.session.reported),
+                "session_id": plan.session.id,
+                "task": msgspec.to_builtins(plan.task),
+            }
+        ),
+    )
+
+
+def _open_account(plan: Plan) -> None:
+    """Opens the run's account; raises `BudgetSpent` where a budget has nothing left."""
+    from inspan.spending.account import build_spender  # Start-up time: few runs have a budget.
+    from inspan.stores.ledger import Ledger  # Start-up time: few runs have a budget.
+
+    ledger = Ledger(plan.state)
+    try:
+        denial = ledger.open_run(build_spender(plan, started_at=plan.created_at), plan.task.budgets)
+    finally:
+        ledger.close()
+    if denial:
+        raise BudgetSpent(denial.sentence, next_step="Raise the budget; `inspan budget` shows what was spent.")
+
+
+def _erase_run(state: str, folder: RunFolder, session: str) -> None:
+    """Deletes what was claimed for a run that never started."""
+    import shutil  # Start-up time: only a start that fails needs it.
+
+    shutil.rmtree(folder.path, ignore_errors=True)
+    # What keeps a run from starting may keep it from these, too, and is told already.
+    with suppress(StateUnusable):
+        unmark_active(state, folder.run_id)
+    with suppress(StateUnusable):
+        unclaim_session(state, session or folder.run_id, folder.run_id)
+
+
+def _new_session_id() -> str:
+    """A random UUID, version 4."""
+    number = bytearray(os.urandom(16))
+    number[6] = number[6] & 0x0F | 0x40
+    number[8] = number[8] & 0x3F | 0x80
+    text = number.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))

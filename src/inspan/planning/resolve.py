@@ -1,0 +1,108 @@
+"""Which agent, program, sandbox and containment a task gets; decided, and refused, before anything is written."""
+
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+from inspan.agents import modules
+from inspan.agents.driver_cache import agent_summaries
+from inspan.agents.presets import driver_for_task
+from inspan.agents.program import Program, find_bundled_file, locate_program
+from inspan.agents.select import check_channel, choose_channel, choose_provider, select_channel, select_provider
+from inspan.agents.support import check_needs, check_support
+from inspan.agents.version_support import refuse_untested
+from inspan.containment import containment, programs
+from inspan.contracts.driver import Attachment, Driver
+from inspan.contracts.sandbox import Box, Sandbox
+from inspan.contracts.tool_grants import is_unrestricted
+from inspan.credentials.resolve import Credential, resolve_credential
+from inspan.errors import BadInput
+from inspan.protocol.plan import Route
+from inspan.protocol.task import Task
+from inspan.stores.paths import cache_home
+
+from .attachments import load_attachments
+from .route import check_base_url, check_model_from, choose_route, find_base_url
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """What was chosen for a task before anything was written."""
+
+    task: Task
+    driver: Driver
+    program: Program
+    credential: Credential
+    route: Route
+    provider: str = ""
+    sandbox: Sandbox
+    containment: containment.Containment
+    root: bool
+    attachments: tuple[Attachment, ...] = ()
+    attachment_text: str = ""
+
+
+def resolve_task(task: Task, env: Mapping[str, str]) -> Choice:
+    """Everything that can be known without a run folder; raises `InspanError` with the next step."""
+    driver = driver_for_task(task)
+    driver = select_channel(driver, choose_channel(driver, task))
+    check_channel(driver, task)
+    task = msgspec.structs.replace(task, model=driver.models.get(task.model, task.model))
+    way_name = choose_provider(driver, task, env)
+    driver = select_provider(driver, way_name)
+    check_support(task, driver)
+    check_needs(task, driver, env)
+    if driver.channels[0].project_code:
+        from .project_code import refuse_project_code  # Start-up time: most agents can be kept from all of it.
+
+        refuse_project_code(task, driver)
+    if driver.program.hosted:  # Its process is ours, and looks for nothing by itself.
+        task = msgspec.structs.replace(task, base_url=find_base_url(task, driver, env))
+    attachments, texts = load_attachments(task, driver) if task.attachments else ((), "")
+    root = os.geteuid() == 0
+    for other in agent_summaries(env):
+        if other.bundled_bwrap and (path := find_bundled_file(other.bundled_bwrap)) and os.access(path, os.X_OK):
+            programs.set_bundled_bwrap(path)
+    obstacle, step = _check_sandbox_need(task, driver, root=root)
+    sandbox = modules.load_sandbox(task.sandbox or ("bwrap" if obstacle else "none"))
+    if obstacle and not sandbox.boundary:
+        raise BadInput("sandbox", sandbox.name, obstacle, next_step=step)
+    check_base_url(task.base_url)
+    check_model_from(task.model_from)
+    if driver.built_in and not task.model_from.startswith(("script:", "replay:")):
+        step = "Use script:FILE or replay:FILE."
+        raise BadInput("model_from", task.model_from, f"{driver.title} has no model of its own.", next_step=step)
+    program = locate_program(driver, env)
+    if task.strict:
+        refuse_untested(driver, program)
+    way_in = resolve_credential(task, driver, env)
+    method = containment.choose_containment(cache_home(env), asked=env.get("INSPAN_CONTAINMENT", ""))
+    if sandbox.boundary:
+        argv = sandbox.wrap(("/bin/true",), Box(cwd="/", root=root))
+        containment.probe(argv, name=sandbox.name, cache=cache_home(env))
+        method = containment.METHODS[0]
+    return Choice(
+        task=task,
+        driver=driver,
+        program=program,
+        credential=way_in,
+        route=choose_route(task, driver, way_in, env),
+        provider=way_name,
+        sandbox=sandbox,
+        containment=method,
+        root=root,
+        attachments=attachments,
+        attachment_text=texts,
+    )
+
+
+def _check_sandbox_need(task: Task, driver: Driver, *, root: bool) -> tuple[str, str]:
+    """Why this run works only in a box, and what else could be done; empty where it needs none."""
+    capabilities = driver.capabilities
+    if root and capabilities.root_needs_sandbox and is_unrestricted(task):
+        step = "Leave --sandbox out, use --sandbox bwrap, or run as an ordinary user."
+        return f"{driver.title} refuses to run unrestricted as root.", step
+    if task.mode == "review" and capabilities.review_needs_sandbox:
+        step = "Leave --sandbox out, or use --sandbox bwrap."
+        return f"{driver.title} itself does not keep a review from writing.", step
+    return "", ""

@@ -1,0 +1,143 @@
+"""One run, decided to the last argument: what planning hands on. It holds secrets and is never stored."""
+
+import msgspec
+
+from inspan import __version__
+
+from .events import RunStarted
+from .task import Task
+from .usage import SessionTotals
+from .wire import SCHEMA
+
+DIRECT, LIVE = "direct", "live"
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """Where model calls go. It may hold a key: it is passed on in memory and never stored.
+
+    Without a gateway, `url` is the address that the agent is to be led to; empty where it finds the way by itself.
+    `variable` is where the agent expects its key, and finds the run's token. Without one, behind a gateway, the agent
+    brings its own login and the gateway passes it on.
+    """
+
+    model_from: str
+    url: str = ""
+    key: str = ""
+    variable: str = ""
+    proxies: dict[str, str] = {}
+    ca_files: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        return self.model_from.partition(":")[0]
+
+    @property
+    def file(self) -> str:
+        return self.model_from.partition(":")[2]
+
+    @property
+    def uses_gateway(self) -> bool:
+        return self.kind != DIRECT
+
+    @property
+    def reaches_provider(self) -> bool:
+        return self.kind in (LIVE, "record")
+
+    @property
+    def needs_tls(self) -> bool:
+        return self.reaches_provider and self.url.startswith("https:")
+
+
+class AgentChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Which agent, in which version, through which of its channels, and whose models it uses."""
+
+    name: str
+    version: str
+    channel: str
+    provider: str
+
+
+class AgentProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """The process that is started, and how it is held.
+
+    `stdin` is all that is said to it, unless `keeps_stdin`: then it is how its dialect begins; in a `conversation` the
+    prompt is the first message of those that follow, and the `preamble` stands before the first. The agent is
+    `agent_depth` children below it. With a `liveness_pipe` it ends when nobody holds the other end any more.
+    """
+
+    argv: list[str]
+    env: dict[str, str]
+    stdin: bytes
+    keeps_stdin: bool
+    conversation: bool
+    preamble: str
+    liveness_pipe: bool
+    agent_depth: int
+    sandbox: str
+    containment: str
+
+
+class SessionChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """The session that a run belongs to: `key` is ours, `id` the agent's own where it is known before the start.
+
+    `reported` is what the agent had told of it before.
+    """
+
+    key: str
+    id: str
+    reported: SessionTotals
+
+
+class Leftovers(msgspec.Struct, frozen=True, kw_only=True):
+    """What the agent or its launch leaves behind and the run's end removes: empty folders, files that hold a secret."""
+
+    folders: list[str]
+    files: list[str]
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """One run, decided to the last argument. It holds secrets: it is passed on in memory and never stored.
+
+    `approvals` are the calls, by tool and subject, that were allowed for good in its project.
+    """
+
+    run_id: str
+    created_at: float
+    folder: str
+    state: str
+    task: Task
+    project: str
+    agent: AgentChoice
+    session: SessionChoice
+    process: AgentProcess
+    token: str
+    route: Route
+    path_placeholders: dict[str, str]
+    secrets: tuple[tuple[str, str], ...]
+    leftovers: Leftovers
+    warnings: list[str] = []
+    approvals: list[tuple[str, str]] = []
+
+    @property
+    def started(self) -> RunStarted:
+        """The first event of the run's log."""
+        return RunStarted(
+            schema=SCHEMA,
+            run_id=self.run_id,
+            agent=self.agent.name,
+            agent_version=self.agent.version,
+            mode=self.task.mode,
+            project=self.project,
+            task=self.task.task,
+            cwd=self.task.cwd,
+            model=self.task.model,
+            session_id=self.session.id,
+            resumes=self.task.resume,
+            forks=self.task.fork,
+            profile=self.task.profile,
+            sandbox=self.process.sandbox,
+            containment=self.process.containment,
+            model_from=self.route.model_from,
+            warnings=self.warnings,
+            inspan=__version__,
+        )

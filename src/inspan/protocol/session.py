@@ -1,0 +1,27 @@
+"""What an open session is doing, as one value."""
+
+from typing import Literal
+
+import msgspec
+
+FIRST_MESSAGE = "first"
+"""The id of the message that a run begins with: its prompt."""
+
+SessionStatus = Literal["starting", "idle", "working", "waiting", "rate_limited", "error", "closed"]
+
+
+class SessionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`tool` is the one at work, `message` the id of the message that is being worked on, `queued` those behind it.
+
+    `questions` are the ids of what waits for a person. `resets_at` belongs to `rate_limited`, `error` is why the last
+    message failed.
+    """
+
+    status: SessionStatus
+    tool: str = ""
+    message: str = ""
+    queued: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+    model: str = ""
+    resets_at: float | None = None
+    error: str = ""

@@ -1,0 +1,62 @@
+"""How a console shows each kind of chunk: brief, indented, in colour. After redaction: these shorten."""
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from .narration import Kind, TextChunk
+from .text import Style, truncate
+
+_BRIEF_LENGTH = 160
+_STYLES: dict[Kind, Style] = {
+    "start": "bold",
+    "reasoning": "dim",
+    "tool": "cyan",
+    "output": "dim",
+    "failure": "red",
+    "change": "green",
+    "question": "yellow",
+    "warning": "yellow",
+    "note": "dim",
+    "ending": "yellow",
+}
+
+
+Line: TypeAlias = tuple[str, Style]
+"""What goes on lines of its own, and its colour."""
+
+
+def format_chunk(chunk: TextChunk, *, lines: int | None) -> Iterator[Line]:
+    """A chunk that is whole, as lines; `lines` limits what is shown of a tool's output."""
+    shape = _FORMATTERS.get(chunk.kind, _format_full)
+    return shape(chunk.removesuffix("\n"), _STYLES.get(chunk.kind, ""), lines)
+
+
+def _format_full(text: str, style: Style, _: int | None) -> Iterator[Line]:
+    yield truncate(text), style
+
+
+def _format_brief(text: str, style: Style, _: int | None) -> Iterator[Line]:
+    """The name as it is, what follows it on one line."""
+    name, gap, rest = text.partition("  ")
+    rest = " ".join(rest.split())
+    yield name + gap + (rest if len(rest) <= _BRIEF_LENGTH else rest[: _BRIEF_LENGTH - 1] + "…"), style
+
+
+def _format_indented(text: str, style: Style, _: int | None) -> Iterator[Line]:
+    yield "  " + truncate(text).replace("\n", "\n  "), style
+
+
+def _format_output(text: str, style: Style, lines: int | None) -> Iterator[Line]:
+    shown = truncate(text).split("\n")
+    left = 0 if lines is None else max(0, len(shown) - lines)
+    yield "\n".join("  " + line for line in shown[: len(shown) - left]), style
+    if left:
+        yield f"  … {left} more lines: inspan logs", "dim"
+
+
+_FORMATTERS: dict[Kind, Callable[[str, Style, int | None], Iterator[Line]]] = {
+    "reasoning": _format_indented,
+    "tool": _format_brief,
+    "question": _format_brief,
+    "output": _format_output,
+}

@@ -1,0 +1,403 @@
+"""The messages of one run: each becomes a turn, those that come meanwhile wait, and what the agent asks is answered."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from inspan.contracts.driver import SessionSupport
+from inspan.contracts.permissions import KeptApproval, Rulebook
+from inspan.folds.session import OpenQuestion, SessionFold
+from inspan.folds.summary import Summary
+from inspan.protocol.commands import (
+    ACCEPTED,
+    Answer,
+    CloseSession,
+    Command,
+    Configure,
+    GetState,
+    Interrupt,
+    Reply,
+    SendMessage,
+    refuse,
+)
+from inspan.protocol.events import (
+    Event,
+    MessageEnded,
+    MessageSent,
+    MessageStarted,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
+    SessionConfigured,
+    TurnCompleted,
+    TurnFailed,
+    TurnInterrupted,
+)
+from inspan.protocol.outcome import Reason
+from inspan.protocol.reasons import REASONS
+from inspan.protocol.session import FIRST_MESSAGE
+from inspan.protocol.task import Task
+
+from .questions import Questions
+from .verdict import Verdict
+
+_TURN_ENDS = (TurnCompleted, TurnFailed, TurnInterrupted)
+_INTERRUPT_S = 10.0
+_SETTLE_S = 2.0
+# What ends one message of a session, and not the session.
+_MESSAGE_REASONS: tuple[Reason, ...] = (
+    "run_timeout",
+    "idle_timeout",
+    "model_stall",
+    "max_turns",
+    "rate_limit",
+    "overloaded",
+    "network",
+    "invalid_response",
+)
+
+
+class ConversationHost(Protocol):
+    """What a conversation needs of the run that it belongs to."""
+
+    def tell(self, command: Command) -> bool:
+        """Puts a command to the agent; whether there was a word for it."""
+        ...
+
+    def record(self, events: Sequence[Event]) -> None: ...
+
+    def judge_message(self, summary: Summary, stop_request: tuple[Reason, str] | None) -> Verdict: ...
+
+    def begin_message(self) -> None:
+        """Limits count from now on, for one message."""
+        ...
+
+    def end_message(self) -> None: ...
+
+    def pause_limits(self, waiting: bool) -> None: ...
+
+    def leave(self) -> None:
+        """Nothing more will be said to the agent."""
+        ...
+
+    def end(self, reason: Reason, message: str) -> None: ...
+
+    async def settle(self, seconds: float) -> None:
+        """Waits, a moment at most, until the gateway has told of all calls."""
+        ...
+
+    @property
+    def is_settled(self) -> bool: ...
+
+
+class _Running:
+    """The message that is being worked on."""
+
+    def __init__(self, message: SendMessage) -> None:
+        self.ids = [message.id]
+        self.summary = Summary()
+        self.started_at = time.monotonic()
+        self.waited_s = 0.0
+        self.stop_request: tuple[Reason, str] | None = None
+        self.interrupted = False
+        self.ending = False
+
+
+class Conversation:
+    """Sees every event of its run, in order, and decides what is said to the agent next."""
+
+    def __init__(
+        self,
+        host: ConversationHost,
+        *,
+        task: Task,
+        preamble: str,
+        title: str,
+        support: SessionSupport,
+        rules: Rulebook,
+        keep: Callable[[KeptApproval], None],
+    ) -> None:
+        self._host = host
+        self._task = task
+        self._preamble = preamble
+        self._title = title
+        self._support = support
+        self._fold = SessionFold()
+        self._questions = Questions(
+            rules,
+            timeout_s=task.limits.answer_timeout_s,
+            deliver=self._deliver,
+            on_waiting=self._on_waiting,
+            keep=keep,
+        )
+        self._waiting: deque[SendMessage] = deque()
+        self._known: set[str] = {FIRST_MESSAGE}
+        self._running: _Running | None = None
+        self._waits_since = 0.0
+        self._begun = False
+        self._closing = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._handlers: dict[type, Callable[[Any], Reply]] = {
+            SendMessage: self._on_send,
+            Interrupt: lambda _: self._on_interrupt(),
+            Answer: self._on_answer,
+            Configure: self._on_configure,
+            CloseSession: lambda _: self._on_close(),
+            GetState: lambda _: Reply(ok=True, state=self._fold.state),
+        }
+
+    def begin(self) -> None:
+        """The prompt is the first message; without one, the session waits for it. What came before waits meanwhile."""
+        self._begun = True
+        if self._task.prompt:
+            first = SendMessage(id=FIRST_MESSAGE, text=self._task.prompt)
+            self._host.record([MessageSent(id=first.id, text=first.text)])
+            self._start(first)
+        else:
+            self._start_next()
+
+    def handle(self, command: Command) -> Reply:
+        """Carries out a command, or says why not."""
+        handler = self._handlers.get(type(command))
+        return handler(command) if handler else refuse(f"{self._title} has no such command here.")
+
+    def observe(self, event: Event) -> None:
+        """Takes in what has happened, after it was recorded."""
+        self._fold.add(event)
+        if self._running:
+            self._running.summary.add(event)
+        if isinstance(event, PermissionAsked | QuestionAsked):
+            self._questions.ask(event)
+        elif isinstance(event, _TURN_ENDS):
+            self._on_turn_end()
+
+    def stop_message(self, reason: Reason, message: str) -> bool:
+        """Ends the running message for a limit of its own; false where only the end of the run would do."""
+        running = self._running
+        if not (running and self._task.session and reason in _MESSAGE_REASONS and self._support.interrupt):
+            return False
+        if running.stop_request is None:
+            running.stop_request = (reason, message)
+            self._interrupt(running)
+        return True
+
+    def close(self, verdict: Verdict) -> None:
+        """The run is over: whatever was waited for has come to nothing, for the same reason."""
+        self._cancel_timer()
+        if self._ending:
+            self._ending.cancel()
+        self._questions.cancel("the session has ended")
+        if self._running:
+            self._record_end(self._running, verdict)
+            self._running = None
+        while self._waiting:
+            message = self._waiting.popleft()
+            self._host.record([_build_end(message.id, Verdict(reason=verdict.reason, message="it was not sent"))])
+
+    def _on_send(self, message: SendMessage) -> Reply:
+        if self._closing:
+            return refuse("the session is being closed", closed=True)
+        if problem := self._find_problem(message):
+            return refuse(problem)
+        if self._begun and self._running is None and not self._waiting:
+            self._known.add(message.id)
+            self._host.record([MessageSent(id=message.id, text=message.text)])
+            self._start(message)
+        elif message.when == "steer":
+            return self._steer(message)
+        else:
+            self._known.add(message.id)
+            self._waiting.append(message)
+            self._host.record([MessageSent(id=message.id, text=message.text, queued=True)])
+        return ACCEPTED
+
+    def _find_problem(self, message: SendMessage) -> str:
+        if not message.id or message.id in self._known:
+            return f"a message with the id {message.id!r} was sent already: give each its own"
+        if not message.text.strip():
+            return "the message is empty"
+        if self._running is None:
+            return ""
+        if message.when == "refuse":
+            return "a turn is running: wait for its end, or let the message wait (when: queue)"
+        if message.when == "steer" and not self._support.steer:
+            return f"{self._title} takes no message into a running turn on this channel: let it wait (when: queue)"
+        return ""
+
+    def _steer(self, message: SendMessage) -> Reply:
+        running = self._running
+        if running is None or running.ending or not self._host.tell(message):
+            return refuse("the turn is ending: send it as a message of its own (when: queue)")
+        self._known.add(message.id)
+        running.ids.append(message.id)
+        self._host.record([MessageSent(id=message.id, text=message.text, steers=True)])
+        return ACCEPTED
+
+    def _start(self, message: SendMessage) -> None:
+        self._cancel_timer()
+        self._running = _Running(message)
+        self._host.begin_message()
+        if self._preamble:
+            text, self._preamble = f"{self._preamble}\n\n{message.text}", ""
+            message = SendMessage(id=message.id, text=text)
+        self._host.tell(message)
+
+    def _on_interrupt(self) -> Reply:
+        if not self._begun and self._waiting:
+            unsent = Verdict(reason="interrupted", message="it was not sent")
+            self._host.record([_build_end(self._waiting.popleft().id, unsent)])
+            return ACCEPTED
+        if self._running is None or self._running.ending:
+            return refuse("no turn is running")
+        if not self._support.interrupt:
+            return refuse(f"{self._title} cannot be interrupted on this channel: `inspan stop` ends the run")
+        self._interrupt(self._running)
+        return ACCEPTED
+
+    def _interrupt(self, running: _Running) -> None:
+        """Once: an agent that does not end its turn then is ended with it."""
+        if running.interrupted:
+            return
+        running.interrupted = True
+        self._questions.cancel("the turn was interrupted")
+        self._host.tell(Interrupt())
+        if self._running is running and not running.ending:
+            self._cancel_timer()
+            self._timer = asyncio.get_running_loop().call_later(_INTERRUPT_S, self._give_up, running)
+
+    def _give_up(self, running: _Running) -> None:
+        if self._running is running and not running.ending:
+            reason, words = running.stop_request or ("crashed", f"{self._title} did not end its turn when told to")
+            self._host.end(reason, words)
+
+    def _on_answer(self, answer: Answer) -> Reply:
+        if answer.input is not None and answer.allowed and not self._support.changed_input:
+            return refuse(
+                f"{self._title} takes no other input than its own on this channel: allow it as it is, or deny"
+            )
+        return self._questions.answer(answer)
+
+    def _on_configure(self, command: Configure) -> Reply:
+        fields = {name: getattr(command, name) for name in ("model", "effort", "mode") if getattr(command, name)}
+        if not fields:
+            return refuse("nothing is to be set: give a model, an effort or a mode")
+        for name in fields:
+            if not getattr(self._support, name):
+                return refuse(f"{self._title} cannot change its {name} in an open session on this channel")
+        if not self._host.tell(command):
+            return refuse(f"{self._title} does not take {fields} now")
+        self._host.record([SessionConfigured(**fields)])
+        return ACCEPTED
+
+    def _on_close(self) -> Reply:
+        self._closing = True
+        self._questions.cancel("the session is being closed")
+        if self._begun and self._running is None:
+            self._leave()
+        return ACCEPTED
+
+    def _on_turn_end(self) -> None:
+        running = self._running
+        if running is None or running.ending:
+            return
+        running.ending = True
+        self._cancel_timer()
+        self._questions.cancel("its turn has ended")
+        if self._host.is_settled:
+            self._end_running(running)
+        else:
+            self._ending = asyncio.get_running_loop().create_task(self._settle_and_end(running))
+
+    async def _settle_and_end(self, running: _Running) -> None:
+        await self._host.settle(_SETTLE_S)
+        self._ending = None
+        self._end_running(running)
+
+    def _end_running(self, running: _Running) -> None:
+        verdict = self._host.judge_message(running.summary, running.stop_request)
+        self._record_end(running, verdict)
+        self._running = None
+        self._host.end_message()
+        if self._task.session:
+            self._start_next()
+        else:
+            self._leave()
+
+    def _start_next(self) -> None:
+        if self._waiting:
+            message = self._waiting.popleft()
+            self._host.record([MessageStarted(id=message.id)])
+            self._start(message)
+        elif self._closing:
+            self._leave()
+        else:
+            self._wait_for_message()
+
+    def _record_end(self, running: _Running, verdict: Verdict) -> None:
+        summary = running.summary
+        ended = summary.build_end(verdict.reason, verdict.message, next_step=verdict.step)
+        duration_s = max(0.0, time.monotonic() - running.started_at - running.waited_s)
+        self._host.record(
+            [
+                MessageEnded(
+                    id=identity,
+                    outcome=ended.outcome,
+                    reason=ended.reason,
+                    message=ended.message,
+                    next=ended.next,
+                    duration_s=round(duration_s, 3),
+                    usage=ended.usage,
+                    cost_usd=ended.cost_usd,
+                    model_calls=ended.model_calls,
+                    denied=ended.denied,
+                    resets_at=ended.resets_at,
+                )
+                for identity in running.ids
+            ]
+        )
+
+    def _wait_for_message(self) -> None:
+        seconds = self._task.limits.idle_close_s
+        if seconds is not None:
+            self._cancel_timer()
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._on_close)
+
+    def _leave(self) -> None:
+        self._closing = True
+        self._cancel_timer()
+        self._host.leave()
+
+    def _deliver(self, question: OpenQuestion, given: Answer) -> None:
+        if isinstance(question, QuestionAsked):
+            told = QuestionAnswered(id=given.id, answers=given.answers, by=given.by, reason=given.reason)
+        else:
+            told = PermissionAnswered(
+                id=given.id,
+                allowed=given.allowed,
+                by=given.by,
+                reason=given.reason,
+                input=given.input,
+                always=given.always,
+            )
+        self._host.record([told])
+        self._host.tell(given)
+
+    def _on_waiting(self, waiting: bool) -> None:
+        if self._running and not waiting:
+            self._running.waited_s += time.monotonic() - self._waits_since
+        self._waits_since = time.monotonic()
+        self._host.pause_limits(waiting)
+
+    def _cancel_timer(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _build_end(identity: str, verdict: Verdict) -> MessageEnded:
+    row = REASONS[verdict.reason]
+    return MessageEnded(id=identity, outcome=row.outcome, reason=verdict.reason, message=verdict.message)

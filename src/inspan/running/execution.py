@@ -1,0 +1,537 @@
+"""One run from its first event to its last: the same code in a supervisor and inside somebody's program.
+
+Bytes of the agent go two ways: redacted into `stdout` and `stderr`, and through the dialect and the gate into the log.
+"""
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from inspan.containment.sweep import kill_run_processes
+from inspan.contracts.driver import Driver
+from inspan.errors import StateUnusable
+from inspan.folds.summary import Summary
+from inspan.folds.usage import compare_usage
+from inspan.framing.jsonl import LineSplitter, OverlongLine
+from inspan.protocol.commands import ACCEPTED, Cancel, Command, Ping, Reply, ReportProgress, SubmitToolResult, refuse
+from inspan.protocol.events import EndingBegan, ErrorReported, Event, RunEnded, Unrecognized, UsageDiffers
+from inspan.protocol.limits import ShutdownTimeouts
+from inspan.protocol.outcome import Reason
+from inspan.protocol.plan import Plan
+from inspan.redaction import SecretSet
+from inspan.stores.event_log import RunLog
+from inspan.stores.large_text import LARGE_BYTES, spill_large_texts
+from inspan.system import forking
+from inspan.system.cancellation import run_to_end
+from inspan.system.platform import enlarge_pipe, open_exit_fd
+from inspan.system.threads import call_in_thread
+from inspan.transports.process import Spawned, was_read
+
+from .model_endpoint import ModelEndpoint
+from .recorder import RawFile, Recorder
+from .shutdown import TimeLimits, close_liveness_pipe, stop_agent
+from .verdict import Facts, Verdict, describe_missing_calls, judge
+
+if TYPE_CHECKING:
+    from inspan.contracts.permissions import KeptApproval
+
+    from .callbacks import CallbackDispatcher, EventCallbacks
+    from .changes import ChangeTracker
+    from .conversation import Conversation
+    from .dialogue import Dialogue
+    from .tool_calls import ToolCalls
+
+_READ_BYTES = 256 * 1024
+_DRAIN_S = 2.0
+_FORCED_SNAPSHOT_S = 3.0
+# An agent that was told that nothing more will come leaves by itself within this, or is made to.
+_EXIT_GRACE_S = 1.5
+_DONE_TIMEOUTS = ShutdownTimeouts(interrupt_s=0.5, terminate_s=1.0)
+
+
+class RunExecution:
+    """Owns a started agent until its log has ended. Make it inside a running loop, `await run()`, nothing is left."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        spawned: Spawned,
+        *,
+        driver: Driver,
+        log: RunLog,
+        listener: socket.socket | None = None,
+        on_event: "EventCallbacks | None" = None,
+    ) -> None:
+        self._plan = plan
+        self._process = spawned
+        self._driver = driver
+        self._loop = asyncio.get_running_loop()
+        self._secrets = SecretSet.get_shared(plan.secrets)
+        self._callbacks = _build_dispatcher(on_event, self.report_problem) if on_event else None
+        self._recorder = Recorder(
+            log,
+            secrets=self._secrets,
+            loop=self._loop,
+            on_events=self._callbacks.dispatch if self._callbacks else None,
+            on_sync_error=self._fail,
+        )
+        self._dialogue = self._build_dialogue() if spawned.stdin >= 0 else None
+        self._dialect = self._dialogue or driver.channels[0].dialect(plan.task, plan.session.reported)
+        self._time_limits = TimeLimits(plan.task.limits, end=self._on_limit)
+        self._tools = _build_tool_calls(self.record) if plan.task.tools else None
+        self._model = ModelEndpoint(
+            plan, listener, driver=driver, record=self.record, end=self._on_limit, tools=self._tools
+        )
+        self._conversation = self._build_conversation() if plan.process.conversation else None
+        self._emit = self._emit_observed if self._conversation else self._recorder.emit
+        self._changes = _build_change_tracker(plan)
+        self._lines = LineSplitter()
+        self._stderr_lines = LineSplitter()
+        self._stop_request: tuple[Reason, str] | None = None
+        self._full = False
+        self._broken = False
+        self._forced = False
+        self._open_pipes = 2
+        self._prompt_was_read: bool | None = None
+        self._exit_code: int | None = None
+        self._signal: int | None = None
+        self._started_at = time.monotonic()
+        self._exited: asyncio.Future[None] = self._loop.create_future()
+        self._drained: asyncio.Future[None] = self._loop.create_future()
+        self._stop_requested: asyncio.Future[None] = self._loop.create_future()
+        self._force: asyncio.Future[None] = self._loop.create_future()
+        self._agent_done: asyncio.Future[None] = self._loop.create_future()
+
+    @property
+    def summary(self) -> Summary:
+        """What the run has come to so far; complete, with its end, once `run` has returned or raised."""
+        return self._recorder.summary
+
+    async def run(self, *, on_start: Callable[[], Awaitable[None]] | None = None) -> RunEnded:
+        """Runs to the end, whatever happens; a cancelled caller gets its cancellation after the log has ended."""
+        cancelled: asyncio.CancelledError | None = None
+        self._recorder.adopt(self._plan.started)
+        self._start_reading()
+        try:
+            if on_start:
+                await on_start()
+            await self._run_agent()
+        except asyncio.CancelledError as error:
+            cancelled = error
+            self.end("interrupted", "the program that started the run cancelled it", now=True)
+        except Exception as error:  # The gateway or the control socket could not be set up: the run ends, honestly.
+            self._fail(error)
+        ended = await run_to_end(self._finish())
+        if cancelled:
+            raise cancelled
+        return ended
+
+    def end(self, reason: Reason, message: str, *, now: bool = False, grace_s: float = 0.0) -> None:
+        """Asks for the end of the run; the first reason given stands, a later `now` only makes it quicker.
+
+        With a grace, the agent has so long to leave by itself before it is made to.
+        """
+        if self._stop_request is None and not self._exited.done():
+            self._stop_request = (reason, message)
+            self.record([EndingBegan(reason=reason, message=message)])
+        if grace_s:
+            self._loop.call_later(grace_s, _set_done, self._stop_requested)
+        else:
+            _set_done(self._stop_requested)
+        if now:
+            _set_done(self._force)
+
+    def handle_command(self, command: Command) -> Reply:
+        """Carries out a command from outside, or says why not."""
+        if isinstance(command, Cancel):
+            self.end(command.by, "killed on request" if command.now else "asked to stop", now=command.now)
+            return ACCEPTED
+        if isinstance(command, Ping):
+            return ACCEPTED
+        if self._tools and isinstance(command, SubmitToolResult):
+            return self._tools.submit(command)
+        if self._tools and isinstance(command, ReportProgress):
+            return self._tools.report(command)
+        if self._conversation is None:
+            return refuse(f"run {self._plan.run_id} is no open session: it takes no messages")
+        if self._stop_request or self._exited.done() or self._agent_done.done():
+            return refuse("it is ending", closed=True)
+        return self._conversation.handle(command)
+
+    # What a conversation needs of its run.
+
+    def tell(self, command: Command) -> bool:
+        output = self._dialect.send(command)
+        self.record(output.events)
+        return bool(output.frames or output.events)
+
+    def judge_message(self, summary: Summary, stop_request: tuple[Reason, str] | None) -> Verdict:
+        return judge(
+            Facts(
+                driver=self._driver,
+                summary=summary,
+                exit_code=None,
+                signal=None,
+                stderr="",
+                stop_request=stop_request,
+                last_call=self._model.last_call if summary.calls else None,
+                calls_seen=None if self._model.calls_seen is None else summary.calls,
+                mismatch=self._model.request_mismatch,
+                folder=self._plan.folder,
+                schema=self._plan.task.output_schema,
+            )
+        )
+
+    def begin_message(self) -> None:
+        self._model.begin_message()
+        self._time_limits.arm()
+
+    def end_message(self) -> None:
+        self._time_limits.disarm()
+
+    def pause_limits(self, waiting: bool) -> None:
+        if waiting:
+            self._time_limits.pause()
+        else:
+            self._time_limits.resume()
+
+    def leave(self) -> None:
+        if self._dialogue:
+            self._dialogue.finish()
+
+    @property
+    def is_settled(self) -> bool:
+        return self._model.is_settled
+
+    async def settle(self, seconds: float) -> None:
+        await self._model.settle(seconds)
+
+    def _on_limit(self, reason: Reason, message: str, *, now: bool = False, grace_s: float = 0.0) -> None:
+        """A limit was passed: of one message, where the session can go on without it, else of the run."""
+        if self._conversation and self._conversation.stop_message(reason, message):
+            return
+        self.end(reason, message, now=now, grace_s=grace_s)
+
+    def _build_conversation(self) -> "Conversation":
+        # Start-up time: most runs take no messages.
+        from inspan.contracts.permissions import KeptApproval, build_rulebook
+
+        from .conversation import Conversation  # Start-up time, as above.
+
+        kept = [KeptApproval(tool=tool, subject=subject) for tool, subject in self._plan.approvals]
+        return Conversation(
+            self,
+            task=self._plan.task,
+            preamble=self._plan.process.preamble,
+            title=self._driver.title,
+            support=self._driver.channels[0].session,
+            rules=build_rulebook(self._plan.task, frozenset(kept)),
+            keep=self._keep_approval,
+        )
+
+    def _keep_approval(self, kept: "KeptApproval") -> None:
+        from inspan.stores.approvals import store_approval  # Start-up time: few runs ask.
+
+        try:
+            store_approval(self._plan.state, self._plan.project, kept)
+        except StateUnusable as error:
+            self.report_problem(f"what was allowed for good is not kept: {error}")
+
+    def _emit_observed(self, events: Sequence[Event]) -> None:
+        self._recorder.emit(events)
+        if self._conversation:
+            for event in events:
+                self._conversation.observe(event)
+
+    async def _run_agent(self) -> None:
+        if not self._conversation:
+            self._time_limits.arm()
+        if self._changes:
+            self._changes.begin()
+            await (
+                self._changes.wait_until_ready()
+            )  # Until then the agent's first call waits: it can change nothing before.
+        await self._model.open()
+        self.record(self._dialect.open().events)
+        if self._conversation:
+            self._conversation.begin()
+        await self._wait_for_first(self._exited, self._stop_requested, self._agent_done)
+        if self._agent_done.done():
+            await self._wait_for_first(self._exited, self._stop_requested, seconds=_EXIT_GRACE_S)
+        await self._stop_agent()
+
+    async def _wait_for_first(self, *futures: "asyncio.Future[None]", seconds: float | None = None) -> None:
+        await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _stop_agent(self) -> None:
+        self._forced = self._forced or not self._exited.done()
+        await stop_agent(
+            self._process,
+            agent_depth=self._plan.process.agent_depth,
+            ask=lambda: bool(self._dialect.send(Cancel()).frames),
+            exited=self._exited,
+            force=self._force,
+            timeouts=_DONE_TIMEOUTS if self._agent_done.done() and not self._stop_request else ShutdownTimeouts(),
+        )
+
+    def _start_reading(self) -> None:
+        self._stdout = RawFile(os.path.join(self._plan.folder, "stdout"), self._secrets)
+        self._stderr = RawFile(os.path.join(self._plan.folder, "stderr"), self._secrets)
+        enlarge_pipe(self._process.stdout, _READ_BYTES)
+        self._exit_fd = open_exit_fd(self._process.pid)
+        self._loop.add_reader(self._exit_fd, self._reap)
+        self._loop.add_reader(self._process.stdout, self._read, self._process.stdout, self._on_stdout)
+        self._loop.add_reader(self._process.stderr, self._read, self._process.stderr, self._on_stderr)
+
+    def _reap(self) -> None:
+        self._loop.remove_reader(self._exit_fd)
+        try:
+            _, status = os.waitpid(self._process.pid, 0)
+            code = os.waitstatus_to_exitcode(status)
+            self._exit_code, self._signal = (code, None) if code >= 0 else (128 - code, -code)
+        except ChildProcessError:
+            pass  # Somebody else's watcher took the status: the exit code stays unknown.
+        _set_done(self._exited)
+
+    def _read(self, fd: int, take: Callable[[bytes], None]) -> None:
+        try:
+            chunk = os.read(fd, _READ_BYTES)
+        except BlockingIOError:
+            return
+        try:
+            if not chunk:
+                self._loop.remove_reader(fd)
+                self._open_pipes -= 1
+            if not self._broken:
+                take(chunk)
+        except Exception as error:  # A full disk, or a fault of ours or of a callback: either ends the run, honestly.
+            self._fail(error)
+        if not self._open_pipes:
+            _set_done(self._drained)
+
+    def _on_stdout(self, chunk: bytes) -> None:
+        """Takes bytes of the agent's main output; an empty chunk is its end."""
+        self._time_limits.record_activity(event=True)
+        self._stdout.write(chunk)
+        receive, emit = self._dialect.receive, self._emit
+        for line in self._lines.feed(chunk) if chunk else self._lines.flush():
+            if isinstance(line, OverlongLine):
+                emit([_overlong_event(line)])
+            elif len(line) > LARGE_BYTES and not self._dialogue:
+                emit(receive(self._spill(line)).events)
+            elif line:
+                emit(receive(line).events)
+        if self._dialogue and not chunk:
+            emit(self._dialogue.close().events)
+        self._recorder.flush()
+
+    def _spill(self, line: bytes, place: int = 0) -> bytes:
+        number = self._recorder.next_number + place
+        return spill_large_texts(line, folder=self._plan.folder, secrets=self._secrets, number=number)
+
+    def _build_dialogue(self) -> "Dialogue":
+        from .dialogue import build_dialogue  # Start-up time: most agents are told everything at the start.
+
+        return build_dialogue(
+            self._plan,
+            self._driver,
+            stdin=self._process.stdin,
+            loop=self._loop,
+            spill=self._spill,
+            on_done=lambda: _set_done(self._agent_done),
+            on_stdin_overflow=lambda words: self.end("crashed", words),
+        )
+
+    def _on_stderr(self, chunk: bytes) -> None:
+        self._time_limits.record_activity(event=False)
+        self._stderr.write(chunk)
+        for line in self._stderr_lines.feed(chunk) if chunk else self._stderr_lines.flush():
+            if not isinstance(line, OverlongLine):
+                self._emit(self._dialect.receive_stderr(line).events)
+        self._recorder.flush()
+
+    def record(self, events: Sequence[Event]) -> None:
+        """Appends events to the log, through the gate."""
+        try:
+            self._emit(events)
+            self._recorder.flush()
+        except Exception as error:  # As in `_read`: the store may be full, a callback may break.
+            self._fail(error)
+
+    def report_problem(self, message: str) -> None:
+        """Tells of a trouble that does not end the run, as long as its log takes it."""
+        if not self.summary.ended:
+            self.record([ErrorReported(message=message)])
+
+    def _fail(self, error: Exception) -> None:
+        """The harness itself cannot go on: the agent is killed, and the log says why."""
+        self._broken = True
+        if isinstance(error, OSError):
+            self._full = True
+            self._stop_request = ("store", f"the run's folder cannot be written: {error.strerror or error}")
+        elif not self._full:
+            self._stop_request = ("harness", f"inspan broke: {error!r}")
+        _set_done(self._stop_requested)
+        _set_done(self._force)
+
+    async def _finish(self) -> RunEnded:
+        """From the last that the agent does to the last that is told of it."""
+        await self._shut_down()
+        self._release()
+        await self._sweep()
+        await self._report_changes()
+        self._remove_leftovers()
+        ended = self._conclude()
+        if self._callbacks:
+            await self._callbacks.close()
+        return ended
+
+    async def _shut_down(self) -> None:
+        """Ends the agent with all that it started, and its model."""
+        await self._stop_agent()
+        await asyncio.wait({self._drained}, timeout=_DRAIN_S)
+        self._time_limits.disarm()
+        if self._tools:
+            self._tools.close()
+        await self._model.close()
+        if self._changes:
+            await self._changes.end_first_snapshot()  # Its programs are the run's too: a sweep would kill them.
+
+    def _release(self) -> None:
+        self._prompt_was_read = self._check_prompt_was_read()
+        if self._dialogue:
+            self._dialogue.close_stdin()
+        for fd in (self._exit_fd, self._process.stdout, self._process.stderr):
+            self._loop.remove_reader(fd)
+            forking.close(fd)
+        close_liveness_pipe(self._process)
+        for file in (self._stdout, self._stderr):
+            try:
+                file.close()
+            except OSError as error:
+                self._fail(error)
+
+    async def _sweep(self) -> None:
+        """Looks for what containment has missed, unless the agent left by itself: then the namespace has gone with it.
+
+        A reaper can be killed by its agent, and a namespace's first process can outlive the one that was to hold it.
+        """
+        if self._forced or self._plan.process.liveness_pipe or self._signal or self._exit_code is None:
+            await call_in_thread(
+                partial(kill_run_processes, self._plan.run_id)
+            )  # Some 3 ms for each 100 processes of the machine.
+
+    def _check_prompt_was_read(self) -> bool | None:
+        """Whether the agent has read what it was to work on, as far as the kernel can tell; asked once."""
+        if self._dialogue:
+            return self._dialogue.prompt_was_read
+        if self._process.given < 0:
+            return None
+        try:
+            return was_read(self._process.given)
+        finally:
+            os.close(self._process.given)
+
+    async def _report_changes(self) -> None:
+        if self._changes and not self._broken:
+            limit_s = _FORCED_SNAPSHOT_S if self._stop_request else None
+            self.record(await self._changes.finish(self.summary.files, limit_s=limit_s))
+
+    def _remove_leftovers(self) -> None:
+        for name in self._plan.leftovers.folders:
+            try:
+                os.rmdir(os.path.join(self._plan.task.cwd, name))
+            except OSError:
+                pass  # Not there, or not empty: then it is no litter.
+        for path in self._plan.leftovers.files:
+            with suppress(OSError):
+                if _holds(path, self._secrets):
+                    os.unlink(path)
+
+    def _compare_usage(self) -> None:
+        """Tells where the agent's own count of its tokens is not the gateway's."""
+        told, measured = self.summary.usage, self.summary.gateway_usage
+        percent = compare_usage(told, measured) if told and measured and not self._broken else None
+        if told and measured and percent:
+            self.record([UsageDiffers(told=told, measured=measured, percent=round(percent, 1))])
+
+    def _conclude(self) -> RunEnded:
+        self._compare_usage()
+        missing = "" if self._broken else describe_missing_calls(self._facts())
+        if missing:
+            self.report_problem(missing)
+        if self._conversation and not self._broken:
+            self._conversation.close(judge(self._facts(closed=False)))
+        ended = self._build_run_ended(self._facts())
+        self._recorder.close(ended, full=self._full)
+        return ended
+
+    def _facts(self, *, closed: bool | None = None) -> Facts:
+        sent_off = self._agent_done.done()  # How it left after its turn says nothing about that turn.
+        return Facts(
+            driver=self._driver,
+            summary=self.summary,
+            exit_code=None if sent_off else self._exit_code,
+            signal=None if sent_off else self._signal,
+            stderr=self._stderr.tail.decode(errors="replace"),
+            stop_request=self._stop_request,
+            last_call=self._model.last_call,
+            calls_seen=self._model.calls_seen,
+            mismatch=self._model.mismatch,
+            prompt_was_read=self._prompt_was_read,
+            folder=self._plan.folder,
+            schema=self._plan.task.output_schema,
+            closed=self._plan.task.session and sent_off if closed is None else closed,
+        )
+
+    def _build_run_ended(self, facts: Facts) -> RunEnded:
+        verdict = judge(facts)
+        return self.summary.build_end(
+            verdict.reason,
+            verdict.message,
+            next_step=verdict.step,
+            duration_s=time.monotonic() - self._started_at,
+            exit_code=self._exit_code,
+            signal=self._signal,
+        )
+
+
+def _set_done(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _build_change_tracker(plan: Plan) -> "ChangeTracker | None":
+    if plan.task.mode == "complete":
+        return None
+    from .changes import ChangeTracker  # Start-up time: an answer changes no files.
+
+    return ChangeTracker(plan.folder, cwd=plan.task.cwd, mode=plan.task.mode, hidden=(plan.state,))
+
+
+def _build_dispatcher(function: "EventCallbacks", complain: Callable[[str], None]) -> "CallbackDispatcher":
+    from .callbacks import CallbackDispatcher  # Start-up time: a supervisor calls nobody.
+
+    return CallbackDispatcher(function, on_problem=complain)
+
+
+def _build_tool_calls(record: Callable[[Sequence[Event]], None]) -> "ToolCalls":
+    from .tool_calls import ToolCalls  # Start-up time: few runs have tools of the caller's.
+
+    return ToolCalls(record)
+
+
+def _holds(path: str, secrets: SecretSet) -> bool:
+    """Whether a secret stands in a file that was written for the agent; some programs take theirs no other way."""
+    with open(path, "rb") as file:
+        text = file.read().decode(errors="replace")
+    return secrets.redact_text(text) != text
+
+
+def _overlong_event(line: OverlongLine) -> Unrecognized:
+    return Unrecognized(raw=line.head.decode(errors="replace"), note=f"a line of {line.length} bytes is over the limit")

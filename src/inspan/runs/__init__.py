@@ -1,0 +1,1 @@
+"""Runs that exist: found, listed, followed, stopped, deleted."""

@@ -1,0 +1,65 @@
+"""Sending a command to a living run, over its control socket."""
+
+import os
+import socket
+import time
+
+import msgspec
+
+from inspan.errors import CommandRefused, SessionClosed
+from inspan.protocol.commands import Command, Reply
+from inspan.protocol.wire import DECODE_ERRORS, encode
+from inspan.stores.paths import is_private
+from inspan.stores.run_folder import RunFolder, is_locked
+
+_ANSWER_S = 5.0
+_START_S = 10.0
+_START_POLL_S = 0.02
+
+
+def send_command(path: str, command: Command) -> bool:
+    """Sends one command to a run; says whether a living run took it."""
+    reply = ask_run(path, command)
+    return reply is not None and reply.ok
+
+
+def ask_run(path: str, command: Command) -> Reply | None:
+    """What a run replies to a command; None where no living run is there to be asked.
+
+    Whoever owns the folder of a socket can answer in a run's place: only a folder of ours is believed.
+    """
+    if not is_private(os.path.dirname(path)):
+        return None
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+            client.settimeout(_ANSWER_S)
+            client.connect(path)
+            client.sendall(encode(command) + b"\n")
+            answer = client.makefile("rb").readline()
+        return msgspec.json.decode(answer, type=Reply) if answer else None
+    except (OSError, *DECODE_ERRORS):
+        return None
+
+
+def command_session(folder: RunFolder, command: Command) -> Reply:
+    """What an open session replies, waiting for one that is still starting; raises as `check_reply` does.
+
+    A message that is sent again because nobody replied is known by its id.
+    """
+    deadline = time.monotonic() + _START_S
+    while (reply := ask_run(folder.socket, command)) is None:
+        if not is_locked(folder) or time.monotonic() >= deadline:
+            break
+        time.sleep(_START_POLL_S)
+    return check_reply(folder.run_id, reply)
+
+
+def check_reply(run_id: str, reply: Reply | None) -> Reply:
+    """The reply of an open session; raises `SessionClosed` or `CommandRefused` where it is a refusal."""
+    if reply is None or reply.closed:
+        said = reply.error if reply else "it does not answer: it has ended, or lives in another program"
+        step = f"Go on with it in a new one: `inspan chat --resume {run_id}`, or resume={run_id!r}."
+        raise SessionClosed(f"Session {run_id}: {said}.", next_step=step)
+    if not reply.ok:
+        raise CommandRefused(f"Session {run_id}: {reply.error}.", next_step=f"`inspan show {run_id}` tells of it.")
+    return reply

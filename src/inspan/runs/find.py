@@ -1,0 +1,158 @@
+"""One run, found again: by id, prefix, or as the last; stopped, told living from lost, removed."""
+
+import os
+import time
+from typing import Any
+
+from inspan.errors import RunBusy, RunNotFound, StateUnusable
+from inspan.folds.summary import Summary, summarize
+from inspan.protocol.commands import Cancel
+from inspan.protocol.ids import RunId
+from inspan.stores import index
+from inspan.stores.event_log import iter_log
+from inspan.stores.paths import state_error
+from inspan.stores.run_folder import (
+    RunFolder,
+    active_runs,
+    all_runs,
+    is_locked,
+    lock_run,
+    open_folder,
+    read_json,
+    run_path,
+    unmark_active,
+)
+from inspan.system import file_locks
+
+from .control_client import send_command
+from .projects import LAST, LAST_ANYWHERE, Scope, current_scope
+
+_START_S = 10.0
+_START_POLL_S = 0.02
+
+
+def find_run_folder(state: str, name: str, *, scope: Scope | None = None) -> RunFolder:
+    """The run of this id, or unique prefix of an id, in any project; raises `RunNotFound`.
+
+    `@last` is the last run of `scope`, which is the current folder's project by default; `@last-anywhere` is the last
+    of all.
+    """
+    if name == LAST:
+        return _find_last(state, scope or current_scope())
+    if name == LAST_ANYWHERE:
+        return _find_last(state, None)
+    found = {folder.run_id: folder for folder in _list_active(state) if folder.run_id.startswith(name)} if name else {}
+    # A living run must be found even when the index is broken; and no id holds more than ASCII.
+    if name not in found and name and name.isascii():
+        found |= {RunId(row.run_id): _open_row(state, row) for row in index.find_by_prefix(state, name)}
+    if not found and name:
+        # One whose log cannot be read stands in no list, and must be found to be removed.
+        found = {folder.run_id: folder for folder in all_runs(state) if folder.run_id.startswith(name)}
+    if name in found:
+        return found[RunId(name)]
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if found:
+        raise RunNotFound(
+            f"{name!r} begins more than one run id.", next_step=f"Add characters: {', '.join(sorted(found))}."
+        )
+    raise RunNotFound(
+        f"There is no run {name!r}.", next_step="`inspan ps -a` lists them; `inspan reindex` finds strays."
+    )
+
+
+def is_in_scope(folder: RunFolder, scope: Scope) -> bool:
+    """Whether a run is one of those that are meant; what of it cannot be read is told by its path."""
+    *_, project, _task, _runs, _run_id = folder.path.split(os.sep)
+    try:
+        task: Any = read_json(folder.file("run.json")).get("task")
+        cwd = str(task["cwd"])
+    except (StateUnusable, KeyError, TypeError):
+        cwd = ""
+    return scope.matches(project, cwd)
+
+
+def refresh_summary(state: str, folder: RunFolder) -> Summary:
+    """What is known of a run. A run without an owner and without an end is declared lost, by whoever looks first."""
+    summary = summarize(record.event for record in iter_log(folder.log))
+    if summary.ended or is_locked(folder):
+        return summary
+    try:
+        lock = lock_run(folder)
+    except RunBusy:
+        return summary
+    try:
+        from .lost import declare_lost  # Start-up time: this is rare.
+
+        return declare_lost(state, folder)
+    finally:
+        file_locks.release(lock)
+
+
+def stop(folder: RunFolder, *, command: Cancel) -> bool:
+    """Asks a living run to end, waiting for one that is still starting; says whether it heard."""
+    deadline = time.monotonic() + _START_S
+    while not send_command(folder.socket, command):
+        if not is_locked(folder) or time.monotonic() >= deadline:
+            return False
+        time.sleep(_START_POLL_S)
+    return True
+
+
+def refuse_running(folder: RunFolder) -> None:
+    """Raises `RunBusy` for a run that has not ended."""
+    if is_locked(folder):
+        raise RunBusy(f"Run {folder.run_id} is still running.", next_step=f"`inspan stop {folder.run_id}` first.")
+
+
+def remove(state: str, folder: RunFolder) -> None:
+    """Deletes an ended run, and its session with the last run of it; raises `RunBusy` while it lives."""
+    refuse_running(folder)
+    # Start-up time: only this deletes.
+    import shutil
+
+    from inspan.stores.sessions import forget_run, session_key_of  # Start-up time: only this deletes.
+
+    try:
+        session = session_key_of(folder)
+    except StateUnusable:
+        session = folder.run_id  # What cannot be read can still be deleted.
+    # Before the run itself: if this fails, the run is still there to be removed again.
+    forget_run(state, session, folder.run_id)
+    unmark_active(state, folder.run_id)
+    index.remove(state, folder.run_id)
+    try:
+        shutil.rmtree(folder.path)
+    except FileNotFoundError:
+        pass  # Somebody else removes it at the same moment.
+    except OSError as error:
+        raise state_error(folder.path, error) from error
+
+
+def _find_last(state: str, scope: Scope | None) -> RunFolder:
+    started = _list_active(state)
+    active = [folder for folder in started if scope is None or is_in_scope(folder, scope)]
+    ended = index.list_newest(state, limit=1, in_scope=scope.matches if scope else None)
+    candidates = [*active[-1:], *(_open_row(state, row) for row in ended)]
+    if candidates:
+        return max(candidates, key=lambda folder: folder.run_id)
+    elsewhere = {folder.run_id for folder in started} | {row.run_id for row in index.list_newest(state)}
+    if not elsewhere or scope is None:
+        raise RunNotFound("There is no run yet.", next_step='Start one: inspan run "say hello".')
+    raise _no_run_error(scope, len(elsewhere))
+
+
+def _no_run_error(scope: Scope, elsewhere: int) -> RunNotFound:
+    whose = f"this folder's project, {scope.top}" if scope.top else f"the project {scope.project!r}"
+    there = "1 run is in another project" if elsewhere == 1 else f"{elsewhere} runs are in other projects"
+    step = f"{there}: `inspan ps -a` lists them, @last-anywhere is the last of all."
+    return RunNotFound(f"There is no run of {whose}.", next_step=step)
+
+
+def _list_active(state: str) -> list[RunFolder]:
+    """The active list without what is being prepared just now, or never came further."""
+    return [folder for folder in active_runs(state) if os.path.exists(folder.file("run.json"))]
+
+
+def _open_row(state: str, row: index.Row) -> RunFolder:
+    return open_folder(run_path(state, project=row.project, task=row.task, run_id=row.run_id))

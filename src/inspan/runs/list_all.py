@@ -1,0 +1,81 @@
+"""All runs at once: listing them, and rebuilding the index from their logs."""
+
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+from inspan.errors import StateUnusable
+from inspan.folds.summary import Summary
+from inspan.running.rows import build_entry, build_running_entry, build_unreadable_entry
+from inspan.stores import index
+from inspan.stores.index import Entry, Row
+from inspan.stores.run_folder import RunFolder, active_runs, all_runs, is_locked, unmark_active
+
+from .find import refresh_summary
+
+T = TypeVar("T")
+
+
+def list_runs(state: str, *, ended: bool, limit: int | None = None) -> list[Row]:
+    """Living runs, newest first, and after them the ended ones where asked for."""
+    living = [entry.row for entry in active_entries(state, ended=ended)]
+    if not ended:
+        return living
+    rows = read_index(state, lambda: index.list_newest(state, limit=limit or -1))
+    shown = {row.run_id for row in living}
+    return living + [row for row in rows if row.run_id not in shown] if shown else rows
+
+
+def active_entries(state: str, *, ended: bool) -> list[Entry]:
+    """What is on the active list: living runs, and where asked for those that ended and could not be closed."""
+    living: list[Entry] = []
+    for folder in reversed(active_runs(state)):
+        if not os.path.exists(folder.file("run.json")):
+            continue
+        try:
+            summary = refresh_summary(state, folder)
+            if summary.ended is None:
+                living.append(build_running_entry(folder, summary))
+            elif not _finalize_unowned(state, folder, summary) and ended:
+                living.append(build_entry(folder, summary, summary.ended))
+        except StateUnusable as error:
+            living.append(build_unreadable_entry(folder, error))
+    return living
+
+
+def read_index(state: str, read: Callable[[], list[T]]) -> list[T]:
+    """What the index says; one that another version of inspan wrote is rebuilt first, once."""
+    try:
+        return read()
+    except StateUnusable:
+        if not index.is_outdated(state):
+            raise
+    reindex(state)
+    return read()
+
+
+def reindex(state: str) -> tuple[int, list[str]]:
+    """Rebuilds the index from the logs; gives how many runs it has now and a sentence for each it could not read."""
+    entries: list[Entry] = []
+    problems: list[str] = []
+    for folder in all_runs(state, on_error=lambda refusal: problems.append(str(refusal))):
+        try:
+            summary = refresh_summary(state, folder)
+            if summary.ended:
+                entries.append(build_entry(folder, summary, summary.ended))
+        except StateUnusable as error:
+            problems.append(f"{folder.run_id}: {error}")
+    index.replace_all(state, entries)
+    # Only now: a run that is neither listed as active nor in the index would be found by nobody.
+    for entry in entries:
+        unmark_active(state, entry.row.run_id)
+    return len(entries), problems
+
+
+def _finalize_unowned(state: str, folder: RunFolder, summary: Summary) -> bool:
+    """Closes a run whose owner could not; says whether it is in the index now."""
+    if is_locked(folder):
+        return False
+    from inspan.running.finalize import finalize_run  # Start-up time: an owner nearly always closes its run itself.
+
+    return finalize_run(state, folder, summary)

@@ -1,0 +1,144 @@
+"""The honest end of a run whose owner is gone: what it is known to have done, and what it had spent."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from inspan.containment.sweep import kill_run_processes
+from inspan.errors import StateUnusable
+from inspan.folds.costs import extra_charge
+from inspan.folds.summary import Summary
+from inspan.protocol.amounts import format_dollars
+from inspan.protocol.events import ModelCallEnded, RunEnded
+from inspan.protocol.http_status import is_error_status
+from inspan.protocol.spending import NANO_PER_USD, Spending
+from inspan.protocol.wire import Record, encode
+from inspan.running.finalize import finalize_run
+from inspan.stores.event_log import RunLog, iter_log, reopen_log
+from inspan.stores.ledger import Ledger
+from inspan.stores.ledger_file import has_ledger
+from inspan.stores.paths import state_error
+from inspan.stores.run_folder import RunFolder, remove_file
+from inspan.stores.sessions import session_key_of
+
+_SCRIPTED = ("script", "replay")
+_LEDGER_WAIT_S = 2.0
+
+
+def declare_lost(state: str, folder: RunFolder) -> Summary:
+    """Appends the honest last records. The caller holds the lock, so nobody else can be writing."""
+    summary, calls, duration_s = _read(folder.log)
+    if summary.ended:
+        return summary
+    kill_run_processes(folder.run_id)
+    log = reopen_log(folder.log)
+    rows = _settle_ledger(state, folder, summary, calls)
+    unheard = list(_find_unlogged_calls(rows, calls))
+    for event in unheard:
+        summary.add(event)
+    ended = summary.build_end(
+        "supervisor_lost",
+        "the run's supervisor ended unexpectedly; nothing is known after the last record" + _describe_charges(rows),
+        duration_s=duration_s,
+    )
+    _append_last(log, unheard, ended, path=folder.log)
+    summary.add(ended)
+    with suppress(OSError):  # Nobody listens there any more, whether it goes or not.
+        remove_file(folder.socket)
+    finalize_run(state, folder, summary)
+    return summary
+
+
+def _read(path: str) -> tuple[Summary, list[Record], float]:
+    """What the log tells in all, the ends of its model calls, and how long the run went on."""
+    summary, calls, first, last = Summary(), list[Record](), 0.0, 0.0
+    for record in iter_log(path):
+        summary.add(record.event)
+        first, last = first or record.at, record.at
+        if isinstance(record.event, ModelCallEnded):
+            calls.append(record)
+    return summary, calls, last - first
+
+
+def _append_last(log: RunLog, unheard: Sequence[ModelCallEnded], last: RunEnded, *, path: str) -> None:
+    """Puts the last records on the disk; on a full one the very last, in the room that was kept for it."""
+    try:
+        try:
+            for event in (*unheard, last):
+                log.append(encode(event))
+            log.sync()
+        except OSError:
+            log.write_last_record(encode(last))
+    except OSError as error:
+        raise state_error(path, error) from error
+    finally:
+        log.close()
+
+
+def _settle_ledger(state: str, folder: RunFolder, summary: Summary, records: Sequence[Record]) -> list[Spending]:
+    """The run's rows in the ledger, which is told first what the log knows better."""
+    with suppress(StateUnusable):  # What the run had under way stays charged there, whoever can read it now.
+        if has_ledger(state):
+            ledger = Ledger(state, wait_s=_LEDGER_WAIT_S)
+            try:
+                return ledger.end_lost_run(folder.run_id, list(_collect_logged_calls(folder, summary, records)))
+            finally:
+                ledger.close()
+    return []
+
+
+def _collect_logged_calls(folder: RunFolder, summary: Summary, records: Sequence[Record]) -> Iterator[Spending]:
+    """The calls whose end is in the log, with all that they used."""
+    started = summary.started
+    if started is None:
+        return
+    session, scripted = session_key_of(folder), started.model_from.partition(":")[0] in _SCRIPTED
+    for record in records:
+        call = record.event
+        if isinstance(call, ModelCallEnded) and call.usage is not None and _is_complete(call):
+            yield Spending(
+                run_id=folder.run_id,
+                call=call.call,
+                at=record.at,
+                project=started.project,
+                task=started.task,
+                session=session,
+                agent=started.agent,
+                model=call.model,
+                role=call.role,
+                usage=call.usage,
+                nano=None if call.cost_usd is None else round(call.cost_usd * NANO_PER_USD),
+                source="gateway",
+                scripted=scripted,
+            )
+
+
+def _is_complete(call: ModelCallEnded) -> bool:
+    return not call.problem and call.status is not None and not is_error_status(call.status)
+
+
+def _find_unlogged_calls(rows: Sequence[Spending], records: Sequence[Record]) -> Iterator[ModelCallEnded]:
+    """The calls that the ledger knows and the log does not: they were under way, or had just ended."""
+    heard = {record.event.call: record.event for record in records if isinstance(record.event, ModelCallEnded)}
+    wire = next((call.wire for call in heard.values()), "")
+    for row in rows:
+        if row.source == "gateway" and row.call not in heard:
+            yield ModelCallEnded(
+                call=row.call,
+                wire=wire,
+                model=row.model,
+                usage=row.usage,
+                problem="lost",
+                role="side" if row.role == "side" else "retry" if row.role == "retry" else "main",
+                cost_usd=None if row.nano is None else row.nano / NANO_PER_USD,
+            )
+
+
+def _describe_charges(rows: Sequence[Spending]) -> str:
+    """What budgets count for calls of which nobody saw the end."""
+    charged = [row for row in rows if row.charged_tokens is not None]
+    if not charged:
+        return ""
+    more = [extra_charge(row) for row in charged]
+    nano, tokens = sum(nano for nano, _ in more), sum(tokens for _, tokens in more)
+    calls = f"{len(charged)} model call{'' if len(charged) == 1 else 's'} of which the end was not seen"
+    return f"; budgets count {f'{format_dollars(nano)} and ' if nano else ''}{tokens} tokens more for {calls}"

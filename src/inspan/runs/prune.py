@@ -1,0 +1,182 @@
+"""Deleting what is old: ended runs by age, and what no run needs any more. Living runs are never touched."""
+
+import os
+from collections import Counter
+from collections.abc import Sequence, Set
+
+import msgspec
+
+from inspan.errors import BadInput, RunBusy, RunNotFound, StateUnusable
+from inspan.protocol.outcome import OUTCOMES, Outcome
+from inspan.stores import index
+from inspan.stores.index import Row
+from inspan.stores.orphans import Orphan, disk_bytes, find_orphan_drafts, find_orphan_sessions, find_orphan_sockets
+from inspan.stores.paths import state_error
+from inspan.stores.run_folder import open_folder, remove_file, run_path, unmark_active
+from inspan.stores.sessions import forget_run, read_session
+
+from .find import remove
+from .list_all import list_runs
+from .projects import Scope, project_of
+
+
+class PruneFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs: ended before a moment, of these outcomes and in this scope where given, but not the newest `keep`."""
+
+    before: float
+    keep: int = 0
+    scope: Scope | None = None
+    outcomes: tuple[Outcome, ...] = ()
+
+
+class OldRun(Orphan, frozen=True, kw_only=True):
+    """A run that can go."""
+
+    project: str
+    ended_at: float
+
+
+class PruneResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What was deleted, or would be; `problems` has a sentence for each thing that could not be."""
+
+    runs: list[OldRun] = []
+    sessions: list[Orphan] = []
+    sockets: list[Orphan] = []
+    drafts: list[Orphan] = []
+    problems: list[str] = []
+
+    @property
+    def freed_bytes(self) -> int:
+        return sum(each.size_bytes for each in (*self.runs, *self.sessions, *self.sockets, *self.drafts))
+
+    @property
+    def projects(self) -> dict[str, int]:
+        """How many of the runs are whose, the most first."""
+        return dict(Counter(run.project for run in self.runs).most_common())
+
+
+def find_prunable(state: str, choice: PruneFilter) -> PruneResult:
+    """What `prune` would delete now. Raises `BadInput` for a project that does not exist."""
+    runs = [_build_old_run(state, row) for row in _select_rows(state, choice)]
+    going, gone = {run.path for run in runs}, {run.name for run in runs}
+    project = choice.scope.project if choice.scope else ""
+    return PruneResult(
+        runs=runs,
+        sessions=[
+            each for each in find_orphan_sessions(state, deleted=gone) if _is_in_scope(state, each, gone, choice.scope)
+        ],
+        sockets=find_orphan_sockets(state, project=project),
+        drafts=[each for each in find_orphan_drafts(state, project=project) if os.path.dirname(each.path) not in going],
+    )
+
+
+def prune(state: str, found: PruneResult) -> PruneResult:
+    """Deletes what was found, and nothing that came since: somebody may have been asked about it.
+
+    What cannot be deleted is told and does not keep the rest from going.
+    """
+    problems = list[str]()
+    runs = [run for run in found.runs if _remove_run(state, run, problems)]
+    planned = {session.path for session in found.sessions}
+    # Looked for again: a run that could not be deleted keeps its session.
+    for session in find_orphan_sessions(state):
+        if session.path in planned:
+            _remove_session(state, session, problems)
+    for file in (*found.sockets, *found.drafts):
+        _remove_file(file.path, problems)
+    return PruneResult(
+        runs=runs,
+        sessions=_select_deleted(found.sessions),
+        sockets=_select_deleted(found.sockets),
+        drafts=_select_deleted(found.drafts),
+        problems=problems,
+    )
+
+
+def _select_rows(state: str, choice: PruneFilter) -> list[Row]:
+    scope, wanted = choice.scope, choice.outcomes or OUTCOMES
+    if scope and not scope.top:
+        _check_project(state, scope.project)
+    rows = [row for row in list_runs(state, ended=True) if row.outcome in wanted]
+    rows = [row for row in rows if scope is None or scope.matches(row.project, row.cwd)]
+    rows.sort(key=lambda row: row.run_id, reverse=True)
+    return [row for row in rows[choice.keep :] if row.started_at + row.duration_s < choice.before]
+
+
+def _build_old_run(state: str, row: Row) -> OldRun:
+    path = run_path(state, project=row.project, task=row.task, run_id=row.run_id)
+    ended_at = row.started_at + row.duration_s
+    return OldRun(path=path, size_bytes=disk_bytes(path), project=row.project, ended_at=ended_at)
+
+
+def _is_in_scope(state: str, session: Orphan, gone: Set[str], scope: Scope | None) -> bool:
+    """Whether a session that no run needs goes with runs of this scope, or worked in its folder."""
+    if scope is None or session.name in gone:
+        return True
+    try:
+        record = read_session(state, session.name)
+    except StateUnusable:
+        return False  # Nobody can tell whose it is.
+    return record is not None and (
+        not gone.isdisjoint(record.runs) or scope.matches(project_of(record.cwd), record.cwd)
+    )
+
+
+def _check_project(state: str, project: str) -> None:
+    if project not in ("", ".", "..") and os.path.isdir(os.path.join(state, "projects", project)):
+        return
+    try:
+        known = sorted(os.listdir(os.path.join(state, "projects")))
+    except OSError:
+        known = []
+    from difflib import get_close_matches  # Start-up time: only a mistake needs it.
+
+    nearest = get_close_matches(project, known, 3) or known[:3]
+    raise BadInput(
+        "project",
+        project,
+        "there is no such project.",
+        next_step=f"Known projects: {', '.join(nearest)}." if nearest else "There is none yet.",
+    )
+
+
+def _remove_run(state: str, run: Orphan, problems: list[str]) -> bool:
+    try:
+        remove(state, open_folder(run.path))
+    except RunBusy:
+        return False  # Its owner is back, or still closing it.
+    except RunNotFound:
+        index.remove(state, run.name)
+        unmark_active(state, run.name)
+    except StateUnusable as error:
+        problems.append(f"{run.name}: {error}")
+        return False
+    return True
+
+
+def _remove_session(state: str, session: Orphan, problems: list[str]) -> None:
+    """Takes every run that is gone off the session, which then goes; one that a run has just taken up stays."""
+    try:
+        for run in _list_runs_of(state, session.name):
+            forget_run(state, session.name, run)
+    except StateUnusable as error:
+        problems.append(f"{session.name}: {error}")
+
+
+def _list_runs_of(state: str, session: str) -> tuple[str, ...]:
+    try:
+        record = read_session(state, session)
+    except StateUnusable:
+        record = None
+    return (record.runs if record else ()) or (session,)
+
+
+def _remove_file(path: str, problems: list[str]) -> None:
+    try:
+        remove_file(path)
+    except OSError as error:
+        problems.append(f"{os.path.basename(path)}: {state_error(path, error)}")
+
+
+def _select_deleted(leftovers: Sequence[Orphan]) -> list[Orphan]:
+    return [each for each in leftovers if not os.path.lexists(each.path)]

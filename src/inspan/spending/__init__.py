@@ -1,0 +1,1 @@
+"""What a run costs and may cost: the ledger, budgets, rates and prices."""

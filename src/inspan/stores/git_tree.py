@@ -1,0 +1,113 @@
+"""From the files of a work tree to a git tree: what git would add now, ignored files left out.
+
+By plumbing alone: `git add` runs filters, hooks and, in each submodule, a git that reads the submodule's configuration.
+What cannot be kept (large, unreadable, no file at all) has a line of text in its place that differs when the file does.
+"""
+
+import os
+import stat
+
+from .git import Git, SnapshotError, Steps, check_step, read_file, write_file
+from .repository import copy_file
+from .run_folder import remove_file
+
+LARGE_BYTES = 50 * 1024 * 1024
+# All that one snapshot copies: files that are neither ignored nor in the repository, or differ from it.
+KEPT_BYTES = 128 * 1024 * 1024
+# A file in `scratch`, beside the index: together they are what the next snapshot starts from.
+STAND_INS = "stand-ins"
+_YIELD_EVERY = 500
+_LIST = ("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard")
+_UPDATE = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
+_PLACE = ("update-index", "--add", "--replace", "-z", "--index-info")
+
+
+def tree_steps(git: Git) -> Steps[str]:
+    """Brings our index up to date with the work tree and gives the tree's id; raises `SnapshotError`."""
+    try:
+        return (yield from _write_tree(git))
+    except SnapshotError:  # A file may have changed between two steps.
+        return (yield from _write_tree(git))
+
+
+def _write_tree(git: Git) -> Steps[str]:
+    yield from check_step(git.step(*_LIST, stdout="listed"))
+    updates, stand_ins = yield from _sort_paths(git)
+    if updates:
+        write_file(git.file("updates"), b"".join(name + b"\0" for name in updates))
+        yield from check_step(git.step(*_UPDATE, stdin="updates"))
+    index = (yield from _write_stand_ins(git, stand_ins)) if stand_ins else "index"
+    yield from check_step(git.step("write-tree", "--missing-ok", stdout="tree", index=index))
+    return read_file(git.file("tree")).decode().strip()
+
+
+def _sort_paths(git: Git) -> Steps[tuple[list[bytes], dict[bytes, str]]]:
+    """The paths that git shall look at, and those that a text stands in for."""
+    top, known = os.fsencode(git.top), _read_stand_ins(git)
+    updates: list[bytes] = []
+    files: list[tuple[int, bytes, str]] = []
+    stand_ins: dict[bytes, str] = {}
+    for number, name in enumerate(dict.fromkeys(filter(None, read_file(git.file("listed")).split(b"\0")))):
+        if number % _YIELD_EVERY == 0:
+            yield None
+        size_bytes, version, obstacle = _inspect_file(os.path.join(top, name))
+        if obstacle:
+            stand_ins[name.rstrip(b"/")] = obstacle
+        elif size_bytes == 0:
+            updates.append(name)
+        elif size_bytes > LARGE_BYTES or known.get(name) == version:
+            stand_ins[name] = version
+        else:
+            files.append((size_bytes, name, version))
+    total_bytes = 0
+    for size_bytes, name, version in sorted(files):
+        total_bytes += size_bytes
+        if total_bytes > KEPT_BYTES:
+            stand_ins[name] = version
+        else:
+            updates.append(name)
+    return updates, stand_ins
+
+
+def _read_stand_ins(git: Git) -> dict[bytes, str]:
+    """What stood in for files in the snapshot before: a file that is the same must not seem to have changed."""
+    if not os.path.exists(git.file(STAND_INS)):
+        return {}
+    words = read_file(git.file(STAND_INS)).split(b"\0")
+    return {name: text.decode() for name, text in zip(words[::2], words[1::2], strict=False)}
+
+
+def _inspect_file(path: bytes) -> tuple[int, str, str]:
+    """The size of what is there, a text that tells its version, and why its content cannot be had."""
+    if path.endswith(b"/"):
+        return 0, "", "a repository of its own"
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return 0, "", ""
+    except OSError as error:
+        return 0, "", f"not readable: {error.strerror}"
+    if stat.S_ISREG(found.st_mode):
+        obstacle = "" if os.access(path, os.R_OK) else "not readable"
+        return found.st_size, f"{found.st_size} bytes, last written at {found.st_mtime_ns} ns", obstacle
+    return 0, "", "" if stat.S_ISLNK(found.st_mode) or stat.S_ISDIR(found.st_mode) else "neither file, link nor folder"
+
+
+def _write_stand_ins(git: Git, texts: dict[bytes, str]) -> Steps[str]:
+    """Puts texts in the place of files, in a second index: the first must go on telling git what is new."""
+    write_file(git.file(STAND_INS), b"".join(b"%b\0%b\0" % (name, text.encode()) for name, text in texts.items()))
+    files = [git.file(f"text-{number}") for number in range(len(texts))]
+    for number, (file, text) in enumerate(zip(files, texts.values(), strict=True)):
+        if number % _YIELD_EVERY == 0:
+            yield None
+        write_file(file, f"Not kept by inspan: {text}\n".encode())
+    write_file(git.file("texts"), os.fsencode("".join(f"{file}\n" for file in files)))
+    yield from check_step(
+        git.step("hash-object", "-w", "--no-filters", "--stdin-paths", stdin="texts", stdout="objects")
+    )
+    placed = zip(read_file(git.file("objects")).split(), texts, strict=True)
+    write_file(git.file("placed"), b"".join(b"100644 %b\t%b\0" % place for place in placed))
+    remove_file(git.file("full-index"))
+    copy_file(git.file("index"), git.file("full-index"))
+    yield from check_step(git.step(*_PLACE, stdin="placed", index="full-index"))
+    return "full-index"

@@ -1,0 +1,90 @@
+"""The steps that take a run's snapshots and keep what differs.
+
+The user's repository is read and never written: index, objects and configuration are the run folder's own.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from .git import Git, SnapshotError, Steps, check_step, read_file, write_file
+from .git_tree import STAND_INS, tree_steps
+from .repository import COPIED_SETTINGS, Repository, copy_file, fill_git_dir, make_git_folders
+from .run_folder import remove_file
+from .snapshot import RAW_DIFF, Snapshot, VersionPair, build_git, parse_pairs
+
+LIMIT_S = 20.0
+_SETTINGS = rf"^(core\.({'|'.join(COPIED_SETTINGS)})|extensions\.objectformat)$"
+_ABSENT, _GITLINK = "000000", "160000"
+
+
+def first_snapshot_steps(folder: str, repository: Repository, *, hidden: Sequence[str] = ()) -> Steps[Snapshot]:
+    """Takes the first snapshot of a run. `hidden` are folders that are left out, such as our own state."""
+    git = build_git(folder, top=repository.top)
+    make_git_folders(git)
+    # Exit code 1 says that nothing is set, and a configuration that cannot be read sets nothing either.
+    yield git.config_step(repository.git_dir, "config", "-z", "--get-regexp", _SETTINGS, stdout="settings")
+    fill_git_dir(git, repository, settings=_parse_settings(read_file(git.file("settings"))), hidden=hidden)
+    try:
+        tree = yield from tree_steps(git)
+    except SnapshotError:  # The index may be broken. Without it, every file is read once.
+        remove_file(git.file("index"))
+        tree = yield from tree_steps(git)
+    return Snapshot(top=repository.top, before=tree, before_at=time.time())
+
+
+def second_snapshot_steps(folder: str, first: Snapshot) -> Steps[tuple[Snapshot, list[VersionPair]]]:
+    """Takes the second snapshot; gives what is known of both and where they differ."""
+    git = build_git(folder, top=first.top)
+    tree = yield from tree_steps(git)
+    both = msgspec.structs.replace(first, after=tree, after_at=time.time())
+    if tree == first.before:
+        return both, []
+    yield from check_step(git.step(*RAW_DIFF, first.before, tree, stdout="pairs"))
+    return both, parse_pairs(read_file(git.file("pairs")))
+
+
+def current_tree_steps(folder: str, first: Snapshot) -> Steps[str]:
+    """The work tree as it is now, as a tree beside the first snapshot's; the owner's index is left alone."""
+    git = build_git(folder, top=first.top, scratch=f"now-{os.getpid()}")
+    make_git_folders(git)
+    try:
+        for name in ("index", STAND_INS):
+            copy_file(build_git(folder, top=first.top).file(name), git.file(name))
+        return (yield from tree_steps(git))
+    finally:
+        git.clear_scratch()
+
+
+def pack_steps(folder: str, both: Snapshot, pairs: Sequence[VersionPair]) -> Steps[None]:
+    """Packs what a comparison of both needs and drops the rest; from then on it does not need the repository.
+
+    If this fails, nothing is dropped.
+    """
+    git = build_git(folder, top=both.top)
+    if pairs:
+        versions = [version for pair in pairs for version in zip(pair.modes, pair.objects, strict=True)]
+        needed = {both.before, both.after} | {name for mode, name in versions if mode not in (_GITLINK, _ABSENT)}
+        write_file(git.file("needed"), "".join(f"{name}\n" for name in needed).encode())
+        pack = os.path.join(git.git_dir, "objects/pack/pack")
+        yield from check_step(git.step("pack-objects", "-q", "--window=0", pack, stdin="needed", stdout="packed"))
+    yield from _drop_steps(git)
+
+
+def _parse_settings(listed: bytes) -> dict[str, str]:
+    entries = (entry.partition("\n") for entry in listed.decode(errors="surrogateescape").split("\0") if entry)
+    return {name: value if given else "true" for name, given, value in entries}
+
+
+def _drop_steps(git: Git) -> Steps[None]:
+    """Removes every object outside the pack, the index, and the way to the repository's objects."""
+    git.clear_scratch()
+    objects = os.path.join(git.git_dir, "objects")
+    remove_file(os.path.join(objects, "info/alternates"))
+    for folder in [entry.path for entry in os.scandir(objects) if len(entry.name) == 2]:
+        yield None
+        for entry in os.scandir(folder):
+            remove_file(entry.path)
+        os.rmdir(folder)

@@ -1,0 +1,130 @@
+"""Starting an agent's process with pipes of our own. Imports next to nothing: a supervisor does this first of all."""
+
+import os
+
+from inspan.system.platform import CHILD_SIGNAL, create_memory_file, list_children, open_pipe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_HANGUP, _INTERRUPT, _QUIT, _PIPE, _TERMINATE = 1, 2, 3, 13, 15
+# Whoever started us may ignore any of these, and an ignored signal stays ignored in every child.
+DEFAULT_SIGNALS = (_HANGUP, _INTERRUPT, _QUIT, _PIPE, _TERMINATE, CHILD_SIGNAL)
+# Each of these ends a run in order. A supervisor is born with them blocked: until it can obey, they wait.
+ENDING_SIGNALS = (_HANGUP, _INTERRUPT, _TERMINATE)
+_LIVENESS_FD = 3
+_FIRST_FREE = 3
+
+
+class Spawned:
+    """A started process and our ends of its pipes; `life` is held open as long as it may live, -1 without one.
+
+    `stdin` is -1 where all of it was given at the start; then `given` is what was given, where that is watched.
+    """
+
+    __slots__ = ("given", "life", "pid", "stderr", "stdin", "stdout")
+
+    def __init__(self, *, pid: int, stdout: int, stderr: int, life: int, stdin: int = -1, given: int = -1) -> None:
+        self.pid = pid
+        self.stdin = stdin
+        self.given = given
+        self.stdout = stdout
+        self.stderr = stderr
+        self.life = life
+
+
+def spawn(
+    argv: "list[str]", env: "Mapping[str, str]", *, stdin: "bytes | None", liveness_pipe: bool, watch: bool = False
+) -> Spawned:
+    """Starts `argv` in a session of its own; all of its stdin lies ready in memory. Raises `OSError`.
+
+    Without a `stdin` it gets a pipe, of which we keep the other end. With `watch`, `was_read` can tell later whether
+    anything of it was read.
+    """
+    opened: list[int] = []
+    try:
+        stdout, stdout_end = _open_pipe(opened, blocking=False)
+        stderr, stderr_end = _open_pipe(opened, blocking=False)
+        life_end, life = _open_pipe(opened, blocking=True) if liveness_pipe else (-1, -1)
+        given, kept = _open_pipe(opened, blocking=False) if stdin is None else (_write_memory_file(opened, stdin), -1)
+        for fd in (stdout_end, stderr_end, *([given] if stdin is None else [])):
+            os.set_blocking(fd, True)
+        ends = [(given, 0), (stdout_end, 1), (stderr_end, 2), *([(life_end, _LIVENESS_FD)] if liveness_pipe else [])]
+        actions = [(os.POSIX_SPAWN_DUP2, fd, number) for fd, number in ends]
+        # A caller's blocked signals would stay blocked in all that the agent starts.
+        pid = os.posix_spawn(
+            argv[0], argv, env, file_actions=actions, setsid=True, setsigdef=DEFAULT_SIGNALS, setsigmask=()
+        )
+    except BaseException:
+        for fd in opened:
+            os.close(fd)
+        raise
+    watched = given if watch and stdin is not None else -1
+    for fd, _ in ends:
+        if fd != watched:
+            os.close(fd)
+    return Spawned(pid=pid, stdin=kept, stdout=stdout, stderr=stderr, life=life, given=watched)
+
+
+def was_read(fd: int) -> "bool | None":
+    """Whether anybody has read of what a process was given; None where there was nothing, or nobody can tell.
+
+    Whoever reads on moves the place that is shared; whoever opens it anew, maps it or reads at a place of its own
+    leaves the time of that.
+    """
+    status = os.fstat(fd)
+    if not status.st_size:
+        return None
+    if os.lseek(fd, 0, os.SEEK_CUR) or status.st_atime_ns:
+        return True
+    os.pread(fd, 1, 0)
+    return False if os.fstat(fd).st_atime_ns else None
+
+
+def find_agent_pid(root: int, *, depth: int) -> "int | None":
+    """The agent below the process that was started, `depth` children down; None while, or once, there is none.
+
+    Whoever stands between is no stand-in for it: what holds an agent may not yet have bound it to its own life.
+    """
+    pid = root
+    for _ in range(depth):
+        below = list_children(pid)
+        if not below:
+            return None
+        pid = below[0]
+    return pid
+
+
+def move_fd_up(fd: int) -> int:
+    """The same open file on a number above the standard ones, closed on exec; `fd` itself where it is one already.
+
+    A program whose own standard descriptors are closed is given those numbers for whatever it opens next.
+    """
+    if fd >= _FIRST_FREE:
+        return fd
+    copies = [fd]
+    try:
+        while copies[-1] < _FIRST_FREE:
+            copies.append(os.dup(copies[-1]))
+        return copies.pop()
+    finally:
+        for low in copies:
+            os.close(low)
+
+
+def _open_pipe(opened: "list[int]", *, blocking: bool) -> "tuple[int, int]":
+    pair = open_pipe(blocking=blocking)
+    opened += (read := move_fd_up(pair[0]), write := move_fd_up(pair[1]))
+    return read, write
+
+
+def _write_memory_file(opened: "list[int]", data: bytes) -> int:
+    fd = move_fd_up(create_memory_file("stdin"))
+    opened.append(fd)
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    os.utime(fd, ns=(0, 0))
+    return fd

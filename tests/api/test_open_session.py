@@ -1,0 +1,316 @@
+"""Open sessions with the real programs: one process, many messages, whatever the agent."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+import inspan
+from inspan import AgentResult, PermissionRequest, SessionState
+from inspan.agents.registry import load_drivers
+from inspan.contracts.driver import SessionSupport
+from inspan.errors import CommandRefused, SessionClosed
+from inspan.protocol.events import Question
+from tests.agents.conversation import WAIT_STEP
+from tests.cli_env import list_pids, open_files
+
+from .run_env import RunEnv, wait_until_async
+
+
+def _support(driver: object) -> SessionSupport:
+    channels = getattr(driver, "channels", ())
+    return next((each.session for each in channels if each.session.messages), SessionSupport())
+
+
+# One line: a table of TOML ends with it.
+_QUESTION = (
+    'use = {tool = "AskUserQuestion", input = {questions = [{question = "Which colour?", header = "Colour", '
+    'multiSelect = false, options = [{label = "red", description = "warm"}, {label = "blue", description = "cold"}]}]}}'
+)
+_DRIVERS = {driver.name: driver for driver in load_drivers() if driver.program.install.package}
+# Those whose programs come with the tests; `inspan matrix` does the same for all of them.
+_HERE = {name: _support(driver) for name, driver in _DRIVERS.items() if driver.program.install.source == "wheel"}
+
+
+def _can(**wanted: bool) -> pytest.MarkDecorator:
+    """Every agent whose session can do all of this."""
+    names = [name for name, support in _HERE.items() if all(getattr(support, field) for field in wanted)]
+    return pytest.mark.parametrize("agent", names)
+
+
+def test_every_agent_with_a_program_holds_a_session() -> None:
+    holding = [name for name, driver in _DRIVERS.items() if _support(driver).messages]
+    assert sorted(holding) == sorted(_DRIVERS)
+    assert len(holding) == 8
+
+
+def _open(agents: RunEnv, agent: str, scenario: str, **options: object) -> inspan.AgentSession:
+    given: dict[str, object] = {"profile": "clean", "cwd": agents.work, "model_from": agents.scenario(scenario)}
+    return inspan.open_session(agent, **{**given, **options})  # pyright: ignore[reportArgumentType]  mixed options
+
+
+_STORY = f"""
+    [[call]]
+    say = "Good morning."
+    [[call]]
+    {WAIT_STEP}
+    [[call]]
+    when = "what did I say"
+    expect_anywhere = "my name is Ada"
+    say = "Ada"
+    repeat = "always"
+    [[call]]
+    say = "next"
+    repeat = "always"
+"""
+
+
+@_can(interrupt=True)
+def test_a_session_remembers_and_goes_on_after_an_interrupt(agents: RunEnv, agent: str) -> None:
+    async def scene() -> tuple[AgentResult, AgentResult, AgentResult, SessionState]:
+        async with _open(agents, agent, _STORY) as session:
+            first = await session.send_message("my name is Ada")
+            waiting = await session.follow_up("wait for me")
+            await wait_until_async(lambda: (agents.work / "started").exists(), "tool")
+            async for record in session:
+                if record.kind == "tool_started":
+                    break
+            state = await session.get_state()
+            await session.abort()
+            interrupted = await waiting
+            return first, interrupted, await session.send_message("what did I say?"), state
+
+    first, interrupted, last, state = asyncio.run(scene())
+    assert (first.message, first.reason) == ("Good morning.", "done")
+    assert (state.status, bool(state.tool)) == ("working", True)
+    assert (interrupted.outcome, interrupted.reason) == ("cancelled", "interrupted")
+    assert (last.message, last.reason) == ("Ada", "done")
+    assert first.session_id == last.session_id != ""
+    assert first.run_id == last.run_id
+    assert first.tokens_used == last.tokens_used  # Each message has its own count, not the session's.
+    (ended,) = [event for event in agents.events() if isinstance(event, inspan.RunEnded)]
+    assert (ended.outcome, ended.reason) == ("completed", "done")
+
+
+@_can(steer=True)
+def test_a_message_goes_into_the_running_turn(agents: RunEnv, agent: str) -> None:
+    scenario = f"""
+        [[call]]
+        {WAIT_STEP}
+        [[call]]
+        expect_anywhere = "turn left"
+        say = "left"
+    """
+
+    async def scene() -> tuple[AgentResult, AgentResult]:
+        async with _open(agents, agent, scenario) as session:
+            waiting = await session.follow_up("drive")
+            await wait_until_async(lambda: (agents.work / "started").exists(), "tool")
+            steered = await session.steer("turn left")
+            (agents.work / "go").touch()
+            return await waiting, await steered
+
+    first, second = asyncio.run(scene())
+    assert (first.message, first.reason) == ("left", "done")
+    assert (second.message, second.reason) == ("left", "done")
+
+
+def _decide(request: PermissionRequest) -> inspan.Decision | bool:
+    if "no.txt" in request.subject:
+        return inspan.deny("not that file")
+    return True
+
+
+_ASKING = """
+    [[call]]
+    run = "echo hi > yes.txt"
+    [[call]]
+    say = "written"
+    [[call]]
+    run = "echo hi > no.txt"
+    [[call]]
+    say = "not written"
+"""
+
+
+@_can(ask=True)
+def test_a_function_decides_what_the_agent_may_do(agents: RunEnv, agent: str) -> None:
+    asked: list[PermissionRequest] = []
+
+    def decide(request: PermissionRequest) -> inspan.Decision | bool:
+        asked.append(request)
+        return _decide(request)
+
+    async def scene() -> list[AgentResult]:
+        async with _open(agents, agent, _ASKING, on_permission=decide) as session:
+            return [await session.send_message("write it"), await session.send_message("write another")]
+
+    allowed, denied = asyncio.run(scene())
+    assert (allowed.reason, denied.reason) == ("done", "done"), denied.error
+    assert (agents.work / "yes.txt").read_text() == "hi\n"
+    assert not (agents.work / "no.txt").exists()
+    assert [request.subject for request in asked] == ["echo hi > yes.txt", "echo hi > no.txt"]
+    assert len(denied.denied) == 1
+
+
+@_can(ask=True, changed_input=True)
+def test_an_answer_may_change_what_the_agent_does(agents: RunEnv, agent: str) -> None:
+    def decide(request: PermissionRequest) -> inspan.Decision:
+        return inspan.allow(input={**request.input, "command": "echo good > changed.txt"})
+
+    async def scene() -> AgentResult:
+        scenario = '[[call]]\nrun = "echo bad > changed.txt"\n[[call]]\nsay = "done"'
+        async with _open(agents, agent, scenario, on_permission=decide) as session:
+            return await session.send_message("write it")
+
+    assert asyncio.run(scene()).reason == "done"
+    assert (agents.work / "changed.txt").read_text() == "good\n"
+
+
+def _choose_blue(questions: list[Question]) -> dict[str, str]:
+    return {each.text: each.options[1] for each in questions}
+
+
+@pytest.mark.parametrize("agent", ["claude"])
+def test_the_agents_question_is_answered_by_a_function(agents: RunEnv, agent: str) -> None:
+    scenario = f"""
+        [[call]]
+        {_QUESTION}
+        [[call]]
+        expect = "blue"
+        say = "blue it is"
+    """
+
+    async def scene() -> AgentResult:
+        async with _open(agents, agent, scenario, ask=["*"], on_question=_choose_blue) as session:
+            return await session.send_message("paint it")
+
+    assert asyncio.run(scene()).message == "blue it is"
+
+
+def test_a_session_is_taken_up_by_another_program(agents: RunEnv) -> None:
+    async def scene() -> tuple[str, str, str]:
+        async with _open(agents, "claude", _STORY.replace(WAIT_STEP, 'say = "from there"'), supervised=True) as session:
+            first = await session.send_message("my name is Ada")
+            async with inspan.attach_session(session.run_id) as other:
+                second = await other.send_message("hello")
+            kinds = [record.kind async for record in _until_idle(session)]
+            assert kinds[:2] == ["run_started", "message_sent"]
+            return first.message, second.message, (await session.send_message("what did I say?")).message
+
+    assert asyncio.run(scene()) == ("Good morning.", "from there", "Ada")
+    with pytest.raises(inspan.InspanError, match="not open any more"):
+        asyncio.run(_enter(inspan.attach_session("@last-anywhere")))
+
+
+async def _enter(session: inspan.AgentSession) -> None:
+    async with session:
+        pass
+
+
+async def _until_idle(session: inspan.AgentSession):
+    ended = 0
+    async for record in session:
+        yield record
+        ended += record.kind == "message_ended"
+        if ended == 2:
+            return
+
+
+def test_a_session_whose_supervisor_was_killed_goes_on_in_a_new_one(agents: RunEnv) -> None:
+    async def scene() -> tuple[str, str]:
+        scenario = _STORY.replace(WAIT_STEP, 'say = "unused"')
+        async with _open(agents, "claude", scenario, supervised=True) as session:
+            await session.send_message("my name is Ada")
+            run_id = session.run_id
+            os.kill(_supervisor_of(agents, run_id), signal.SIGKILL)
+            with pytest.raises((SessionClosed, CommandRefused)):
+                for _ in range(500):
+                    await session.send_message("are you there?")
+        async with _open(agents, "claude", _STORY, resume=run_id) as session:
+            return run_id, (await session.send_message("what did I say?")).message
+
+    _, message = asyncio.run(scene())
+    assert message == "Ada"
+
+
+def _supervisor_of(agents: RunEnv, run_id: str) -> int:
+    """The other process that has the run's lock open."""
+    lock = str(next(agents.state.glob(f"projects/*/*/runs/{run_id}/lock")))
+    (pid,) = [pid for pid in list_pids() if pid != os.getpid() and lock in open_files(pid)]
+    return pid
+
+
+@pytest.mark.parametrize("agent", ["xai", "perplexity", "openai-compatible"])
+def test_an_api_is_told_again_what_was_said(agents: RunEnv, agent: str) -> None:
+    scenario = """
+        [[call]]
+        say = "Good morning."
+        [[call]]
+        when = "a bad message"
+        fail = {status = 400, message = "not that"}
+        [[call]]
+        when = "a bad message"
+        fail = {status = 500, message = "it was sent again"}
+        [[call]]
+        expect_anywhere = ["my name is Ada", "Good morning."]
+        say = "Ada"
+    """
+
+    async def scene() -> list[AgentResult]:
+        async with _open(agents, agent, scenario, system_prompt="Be brief.") as session:
+            messages = ("my name is Ada", "a bad message", "what did I say?")
+            results = [await session.send_message(message) for message in messages]
+            with pytest.raises(CommandRefused, match="no turn is running"):
+                await session.abort()
+            return results
+
+    first, bad, last = asyncio.run(scene())
+    assert (first.message, first.reason) == ("Good morning.", "done")
+    assert (bad.outcome, "not that" in bad.error) == ("failed", True)
+    assert (last.message, last.reason) == ("Ada", "done"), last.error
+    assert _support(next(each for each in load_drivers() if each.name == agent)).messages
+
+
+@_can(interrupt=True)
+def test_a_message_that_is_interrupted_at_once_leaves_the_conversation_as_it_was(agents: RunEnv, agent: str) -> None:
+    scenario = '[[call]]\nsay = "Good."\nrepeat = "always"\n'
+
+    async def scene() -> list[AgentResult]:
+        async with _open(agents, agent, scenario) as session:
+            waiting = await session.follow_up("hello")
+            await session.abort()
+            return [await waiting, await session.send_message("and now?")]
+
+    first, second = asyncio.run(scene())
+    assert first.reason in ("interrupted", "done")  # The answer may have been quicker.
+    assert (second.message, second.reason) == ("Good.", "done")
+    assert second.session_id != ""
+
+
+def test_a_command_of_the_agents_own_is_a_message_like_any_other(agents: RunEnv) -> None:
+    async def scene() -> list[AgentResult]:
+        async with _open(agents, "claude", '[[call]]\nsay = "Good."\nrepeat = "always"\n') as session:
+            return [await session.send_message("/help"), await session.send_message("and now?")]
+
+    first, second = asyncio.run(scene())
+    assert first.run_id == second.run_id
+    assert (second.message, second.reason) == ("Good.", "done")
+
+
+def test_a_session_that_was_let_go_of_stays_open(agents: RunEnv) -> None:
+    scenario = '[[call]]\nsay = "Good."\nrepeat = "always"\n'
+
+    async def scene() -> list[str]:
+        async with _open(agents, "claude", scenario, supervised=True) as session:
+            first = await session.send_message("one")
+            await session.detach()
+        async with inspan.attach_session(session.run_id) as one, inspan.attach_session(session.run_id) as other:
+            told = [first.message, (await one.send_message("two")).message, (await other.send_message("three")).message]
+            await other.close()
+            return told
+
+    assert asyncio.run(scene()) == ["Good."] * 3
+    (ended,) = [event for event in agents.events() if isinstance(event, inspan.RunEnded)]
+    assert ended.reason == "done"

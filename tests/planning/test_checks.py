@@ -1,0 +1,53 @@
+"""Servers of tools as a task names them: every slip is found before anything is written."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspan.errors import BadInput
+from inspan.planning.checks import check_task
+from inspan.protocol.task import McpServer, Task
+
+_BAD: dict[str, tuple[str, dict[str, Any], str, object]] = {
+    "no-name": ("", {"command": "x"}, "mcp_servers", ""),
+    "a-dot": ("a.b", {"command": "x"}, "mcp_servers", "a.b"),
+    "a-space": ("a b", {"command": "x"}, "mcp_servers", "a b"),
+    "two-underscores": ("a__b", {"command": "x"}, "mcp_servers", "a__b"),
+    "too-long": ("a" * 65, {"command": "x"}, "mcp_servers", "a" * 65),
+    "nothing": ("a", {}, "mcp_servers a", {"command": "", "url": ""}),
+    "both": ("a", {"command": "x", "url": "http://y"}, "mcp_servers a", {"command": "x", "url": "http://y"}),
+    "no-url": ("a", {"url": "ftp://y"}, "mcp_servers a", "ftp://y"),
+    "nul-in-command": ("a", {"command": "x\0"}, "mcp_servers a", "x\0"),
+    "nul-in-words": ("a", {"command": "x", "args": ("\0",)}, "mcp_servers a", "\0"),
+    "nul-in-value": ("a", {"command": "x", "env": {"A": "\0"}}, "mcp_servers a", "\0"),
+    "nul-in-header": ("a", {"url": "http://y", "headers": {"A": "\0"}}, "mcp_servers a", "\0"),
+    "no-variable": ("a", {"command": "x", "env": {"A-B": "x"}}, "mcp_servers a", "A-B"),
+    "a-command-as-variable": ("a", {"command": "x", "env": {"A=1; rm": "x"}}, "mcp_servers a", "A=1; rm"),
+}
+
+
+@pytest.mark.parametrize(("name", "server", "field", "value"), _BAD.values(), ids=_BAD)
+def test_a_server_that_cannot_be_used_is_refused(
+    tmp_path: Path, name: str, server: dict[str, Any], field: str, value: object
+) -> None:
+    with pytest.raises(BadInput) as caught:
+        check_task(_task(tmp_path, {name: McpServer(**server)}))
+    assert (caught.value.field, caught.value.value) == (field, value)
+    assert caught.value.next_step
+
+
+def test_servers_of_either_kind_are_accepted(tmp_path: Path) -> None:
+    check_task(
+        _task(
+            tmp_path,
+            {
+                "A-b_1": McpServer(command="x", args=("",), env={"_A1": "é\n"}),
+                "w": McpServer(url="https://y", headers={"Authorization": "Bearer x"}),
+            },
+        )
+    )
+
+
+def _task(folder: Path, servers: dict[str, McpServer]) -> Task:
+    return Task(prompt="x", cwd=str(folder), mcp_servers=servers)

@@ -1,0 +1,143 @@
+"""The events of a run, one of each kind that has something to say, and what is told of them."""
+
+from inspan.protocol.events import (
+    AnswerGiven,
+    Citation,
+    CitationsGiven,
+    EndingBegan,
+    ErrorReported,
+    Event,
+    FileChanged,
+    McpServerFailed,
+    MessageEnded,
+    MessageSent,
+    ModelCallEnded,
+    PermissionAnswered,
+    PermissionAsked,
+    PlanChanged,
+    PlanStep,
+    Question,
+    QuestionAnswered,
+    QuestionAsked,
+    RateLimited,
+    ReasoningSaid,
+    RunEnded,
+    RunStarted,
+    SessionConfigured,
+    TextDelta,
+    TextSaid,
+    ToolCompleted,
+    ToolFailed,
+    ToolStarted,
+    TurnFailed,
+    Unrecognized,
+    UsageDiffers,
+)
+from inspan.protocol.usage import Usage
+from inspan.reporters.narration import Kind
+
+
+def run_started(*, model_from: str = "", sandbox: str = "none") -> RunStarted:
+    return RunStarted(
+        schema=1,
+        run_id="20260101-000000000-1",
+        agent="anyone",
+        agent_version="1.2",
+        mode="exec",
+        project="p",
+        task="default",
+        cwd="/w",
+        profile="clean",
+        sandbox=sandbox,
+        containment="reaper",
+        model_from=model_from,
+        inspan="0",
+    )
+
+
+ENDED = RunEnded(
+    outcome="completed",
+    reason="done",
+    duration_s=1.5,
+    session_id="s-1",
+    usage=Usage(input=3, output=2),
+    cost_usd=0.5,
+    files_changed=["/w/a"],
+)
+
+NARRATED: list[tuple[Event, list[tuple[Kind, str]]]] = [
+    (run_started(), [("start", "▶ anyone 1.2 · 20260101-000000000-1 · contained by reaper\n")]),
+    (
+        run_started(sandbox="bwrap", model_from="script:/s.toml"),
+        [("start", "▶ anyone 1.2 · 20260101-000000000-1 · sandbox bwrap · model from script:/s.toml\n")],
+    ),
+    (TextSaid(text="two\nlines"), [("text", "two\nlines\n")]),
+    (AnswerGiven(text='{"a":1}'), [("text", '{"a":1}\n')]),
+    (TextDelta(block="1", text="pie"), [("piece", "pie")]),
+    (
+        CitationsGiven(
+            citations=[Citation(url="https://a.example", title="A", number=1), Citation(url="https://b.example")]
+        ),
+        [("note", "  [1] A https://a.example\n"), ("note", "  - https://b.example\n")],
+    ),
+    (ReasoningSaid(text="hm"), [("reasoning", "hm\n")]),
+    (ReasoningSaid(text=""), []),
+    (ToolStarted(id="1", name="bash", input={"description": "d", "command": "a\nb"}), [("tool", "● bash  a\nb\n")]),
+    (ToolStarted(id="1", name="patch", input=["/a", "/b"]), [("tool", "● patch  ['/a', '/b']\n")]),
+    (
+        ToolStarted(id="1", name="odd", input={"k": [1, None, 'it\'s "\\so"']}),
+        [("tool", "● odd  {'k': [1, None, 'it's \"\\so\"']}\n")],
+    ),
+    (ToolCompleted(id="1", output="out\nput\n\n"), [("output", "out\nput\n")]),
+    (ToolCompleted(id="1", output=" \n"), []),
+    (ToolFailed(id="1", output="no"), [("failure", "  failed\n"), ("output", "no\n")]),
+    (ToolFailed(id="1", denied=True), [("failure", "  denied\n")]),
+    (FileChanged(path="/a", change="added"), [("change", "  added /a\n")]),
+    (
+        PlanChanged(steps=[PlanStep(text="a", state="done"), PlanStep(text="b", state="active"), PlanStep(text="c")]),
+        [("plan", "  [x] a\n"), ("plan", "  [>] b\n"), ("plan", "  [ ] c\n")],
+    ),
+    (
+        PermissionAsked(id="1", tool="bash", input={"command": "rm x"}),
+        [("question", "? permission for bash  rm x\n")],
+    ),
+    (
+        PermissionAnswered(id="1", allowed=False, by="person", reason="not now"),
+        [("failure", "  denied by person: not now\n")],
+    ),
+    (
+        QuestionAsked(id="2", questions=[Question(text="Which?", options=["a", "b"]), Question(text="Why?")]),
+        [("question", "? Which? (a / b)\n"), ("question", "? Why?\n")],
+    ),
+    (QuestionAnswered(id="2", reason="nobody answered"), [("failure", "  no answer: nobody answered\n")]),
+    (MessageSent(id="m", text="go on", queued=True), [("question", "› … go on\n")]),
+    (
+        MessageEnded(id="m", outcome="timed_out", reason="run_timeout", message="too long"),
+        [("warning", "! timed_out (run_timeout): too long\n")],
+    ),
+    (SessionConfigured(model="m", mode="review"), [("note", "  model m, mode review\n")]),
+    (McpServerFailed(name="db"), [("warning", "! the tool server db cannot be used\n")]),
+    (McpServerFailed(name="db", message="gone"), [("warning", "! the tool server db cannot be used: gone\n")]),
+    (RateLimited(message="slow down"), [("warning", "! rate limited: slow down\n")]),
+    (
+        RateLimited(message="slow down", resets_at=1700000000.5, held=True),
+        [("warning", "! rate limited with another run: slow down, until 2023-11-14 22:13:20 UTC\n")],
+    ),
+    (
+        RateLimited(message="slow down", resets_at=1e30),
+        [("warning", "! rate limited: slow down, until an unknown time\n")],
+    ),
+    (
+        UsageDiffers(told=Usage(input=90), measured=Usage(input=100), percent=10.0),
+        [("warning", "! the agent counted 90 tokens, the gateway 100: 10% apart\n")],
+    ),
+    (ErrorReported(message="odd"), [("warning", "! odd\n")]),
+    (TurnFailed(failure="network", message="cut"), [("failure", "! turn failed (network): cut\n")]),
+    (ModelCallEnded(call=1, wire="chat", status=200), []),
+    (ModelCallEnded(call=2, wire="chat", status=503, message="busy"), [("warning", "! model call 2: 503 busy\n")]),
+    (ModelCallEnded(call=3, wire="chat", problem="cut"), [("warning", "! model call 3: - cut\n")]),
+    (Unrecognized(raw="{}", note="new"), [("note", "  (new)\n")]),
+    (EndingBegan(reason="stopped"), [("ending", "■ ending: stopped\n")]),
+    (EndingBegan(reason="run_timeout", message="too long"), [("ending", "■ ending: too long\n")]),
+    (ENDED, []),
+]
