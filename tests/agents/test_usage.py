@@ -74,6 +74,8 @@ class Direct:
             (self._house.work / "go").touch()
         if moment != "tool":
             self._provider.next_stall()
+        # An agent may call its model before it has told, or its supervisor written down, how its session is called.
+        wait_until(lambda: "thread_started" in self._house.kinds(run_id), "session in the log")
         kill_process(self._house.supervisor(run_id))
         return run_id
 
