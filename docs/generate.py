@@ -18,10 +18,11 @@ from inspan.cli.commands.agents import cells, listing
 from inspan.cli.main import inspan
 from inspan.config.keys import ANY, Leaf, Table, format_key, key_tree, leaves
 from inspan.config.variables import variable_name
-from inspan.contracts.driver import Capabilities, Driver
+from inspan.contracts.driver import Capabilities, Driver, SessionSupport
 from inspan.errors import AgentFailed, InspanError
 from inspan.protocol.events import Event
 from inspan.protocol.reasons import REASONS
+from inspan.protocol.session import HookName
 from inspan.testing.channel_comparison import format_table as differences
 
 DOCS = Path(__file__).parent
@@ -61,12 +62,25 @@ _ERROR_ATTRIBUTES = (
     "`ToolPermissionError.denied`: the calls that were denied, each with `id`, `name`, `input` and `message`.",
 )
 
-_CHANNELS_HEAD = """# What channels tell differently
+_CHANNELS_HEAD = """# What each channel can do, and tells differently
 
-Written by `docs/generate.py` from the drivers; change `event_differences` of a channel, then run the script.
+Written by `docs/generate.py` from the drivers; change `session` or `event_differences` of a channel, then run the
+script.
 
-Some agents can be driven in two ways: by their own stream, which is the usual one, and by the Agent Client Protocol
-([`--channel acp`](../guides/acp-agents.md)). The same scenario gives the same events by both, but for these:
+## In an open session
+
+What [a running agent](../guides/talk-to-an-agent.md) can be told and asked, by agent and channel; a channel that is not
+listed takes one prompt and ends. *Asks*: `*` about what it would ask by itself, a pattern about any call. *Hooks*: ✔ it
+calls and waits for them itself; ○ inspan stands in, so that what `after_tool` says goes into the turn where the channel
+can be steered, else after it.
+
+"""
+_DIFFERENCES_HEAD = """
+## What they tell differently
+
+Some agents can be driven in several ways: by their own stream, which is the usual one, by a protocol in which they are
+spoken with, and by the Agent Client Protocol ([`--channel acp`](../guides/acp-agents.md)). The same scenario gives the
+same events by all, but for these:
 
 """
 
@@ -133,7 +147,9 @@ def pages() -> dict[Path, str]:
         reference / "cli.md": _CLI_HEAD + "".join(_command_pages()),
         reference / "errors.md": _ERRORS_HEAD + _error_tables(),
         reference / "configuration.md": _CONFIG_HEAD + "".join(_key_tables()),
-        reference / "channels.md": f"{_CHANNELS_HEAD}{differences(load_drivers())}\n",
+        reference / "channels.md": "".join(
+            [_CHANNELS_HEAD, _session_table(load_drivers()), "\n", _DIFFERENCES_HEAD, differences(load_drivers()), "\n"]
+        ),
     }
     for path, name, table in tables:
         found[path] = _filled(path, found.get(path) or path.read_text(encoding="utf-8"), name, table)
@@ -297,6 +313,30 @@ def _rows(heads: Sequence[str]) -> Iterator[str]:
 
 def _row(cells: Sequence[str]) -> Iterator[str]:
     yield f"| {' | '.join(cells)} |"
+
+
+def _session_table(drivers: Iterable[Driver]) -> str:
+    heads = ("agent", "channel", "messages", "steer", "interrupt", "asks", "changed input", "questions", "set", "hooks")
+    rows = [*_rows(heads)]
+    for driver in drivers:
+        for channel in driver.channels:
+            if channel.session.messages:
+                rows += _row([_agent(driver), f"`{channel.name}`", *_session_cells(channel.session)])
+    return "\n".join(rows)
+
+
+def _session_cells(support: SessionSupport) -> list[str]:
+    asks = "`*`, patterns" if support.ask_patterns else "`*`" if support.ask else "–"
+    marks = {name: "✔" if getattr(support, name) else "–" for name in support.__struct_fields__}
+    told = [name for name in ("model", "mode", "effort") if getattr(support, name)]
+    hooks = [
+        f"{'✔' if name in support.hooks else '○'} {name}"
+        for name in get_args(HookName)
+        if name != "before_tool" or name in support.hooks or support.ask_patterns
+    ]
+    known = [marks[name] for name in ("messages", "steer", "interrupt")]
+    more = [marks["changed_input"], marks["questions"], ", ".join(told) or "–", ", ".join(hooks)]
+    return [*known, asks, *more]
 
 
 def _event_table() -> str:

@@ -7,6 +7,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from inspan.api.completion import CompletionClient as CompletionClient
     from inspan.api.completion import wrap_agent_as_completion_client as wrap_agent_as_completion_client
+    from inspan.api.hooks import FinishedTurn as FinishedTurn
+    from inspan.api.hooks import ToolCall as ToolCall
     from inspan.api.permissions import Decision as Decision
     from inspan.api.permissions import PermissionRequest as PermissionRequest
     from inspan.api.permissions import allow as allow
@@ -56,6 +58,8 @@ _HOME = {
     "Record": "inspan.protocol.wire",
     "open_session": "inspan.api.runner",
     "deny": "inspan.api.permissions",
+    "FinishedTurn": "inspan.api.hooks",
+    "ToolCall": "inspan.api.hooks",
     "attach_session": "inspan.api.runner",
     "allow": "inspan.api.permissions",
     "Decision": "inspan.api.permissions",
@@ -97,6 +101,7 @@ __all__ = [
     "CompletionClient",
     "Decision",
     "Event",
+    "FinishedTurn",
     "InspanError",
     "Limits",
     "McpServer",
@@ -110,6 +115,7 @@ __all__ = [
     "SessionState",
     "Task",
     "Tool",
+    "ToolCall",
     "ToolContext",
     "ToolError",
     "Usage",

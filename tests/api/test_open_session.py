@@ -3,12 +3,14 @@
 import asyncio
 import os
 import signal
+from typing import Unpack
 
 import pytest
 
 import inspan
 from inspan import AgentResult, PermissionRequest, SessionState
 from inspan.agents.registry import load_drivers
+from inspan.api.options import SessionOptions
 from inspan.contracts.driver import SessionSupport
 from inspan.errors import CommandRefused, SessionClosed
 from inspan.protocol.events import Question
@@ -33,7 +35,7 @@ _DRIVERS = {driver.name: driver for driver in load_drivers() if driver.program.i
 _HERE = {name: _support(driver) for name, driver in _DRIVERS.items() if driver.program.install.source == "wheel"}
 
 
-def _can(**wanted: bool) -> pytest.MarkDecorator:
+def can_hold(**wanted: bool) -> pytest.MarkDecorator:
     """Every agent whose session can do all of this."""
     names = [name for name, support in _HERE.items() if all(getattr(support, field) for field in wanted)]
     return pytest.mark.parametrize("agent", names)
@@ -45,9 +47,9 @@ def test_every_agent_with_a_program_holds_a_session() -> None:
     assert len(holding) == 8
 
 
-def _open(agents: RunEnv, agent: str, scenario: str, **options: object) -> inspan.AgentSession:
-    given: dict[str, object] = {"profile": "clean", "cwd": agents.work, "model_from": agents.scenario(scenario)}
-    return inspan.open_session(agent, **{**given, **options})  # pyright: ignore[reportArgumentType]  mixed options
+def open_session(agents: RunEnv, agent: str, scenario: str, **options: Unpack[SessionOptions]) -> inspan.AgentSession:
+    given: SessionOptions = {"profile": "clean", "cwd": agents.work, "model_from": agents.scenario(scenario)}
+    return inspan.open_session(agent, **{**given, **options})
 
 
 _STORY = f"""
@@ -66,10 +68,10 @@ _STORY = f"""
 """
 
 
-@_can(interrupt=True)
+@can_hold(interrupt=True)
 def test_a_session_remembers_and_goes_on_after_an_interrupt(agents: RunEnv, agent: str) -> None:
     async def scene() -> tuple[AgentResult, AgentResult, AgentResult, SessionState]:
-        async with _open(agents, agent, _STORY) as session:
+        async with open_session(agents, agent, _STORY) as session:
             first = await session.send_message("my name is Ada")
             waiting = await session.follow_up("wait for me")
             await wait_until_async(lambda: (agents.work / "started").exists(), "tool")
@@ -93,7 +95,7 @@ def test_a_session_remembers_and_goes_on_after_an_interrupt(agents: RunEnv, agen
     assert (ended.outcome, ended.reason) == ("completed", "done")
 
 
-@_can(steer=True)
+@can_hold(steer=True)
 def test_a_message_goes_into_the_running_turn(agents: RunEnv, agent: str) -> None:
     scenario = f"""
         [[call]]
@@ -104,7 +106,7 @@ def test_a_message_goes_into_the_running_turn(agents: RunEnv, agent: str) -> Non
     """
 
     async def scene() -> tuple[AgentResult, AgentResult]:
-        async with _open(agents, agent, scenario) as session:
+        async with open_session(agents, agent, scenario) as session:
             waiting = await session.follow_up("drive")
             await wait_until_async(lambda: (agents.work / "started").exists(), "tool")
             steered = await session.steer("turn left")
@@ -134,7 +136,7 @@ _ASKING = """
 """
 
 
-@_can(ask=True)
+@can_hold(ask=True)
 def test_a_function_decides_what_the_agent_may_do(agents: RunEnv, agent: str) -> None:
     asked: list[PermissionRequest] = []
 
@@ -143,7 +145,7 @@ def test_a_function_decides_what_the_agent_may_do(agents: RunEnv, agent: str) ->
         return _decide(request)
 
     async def scene() -> list[AgentResult]:
-        async with _open(agents, agent, _ASKING, on_permission=decide) as session:
+        async with open_session(agents, agent, _ASKING, on_permission=decide) as session:
             return [await session.send_message("write it"), await session.send_message("write another")]
 
     allowed, denied = asyncio.run(scene())
@@ -154,14 +156,14 @@ def test_a_function_decides_what_the_agent_may_do(agents: RunEnv, agent: str) ->
     assert len(denied.denied) == 1
 
 
-@_can(ask=True, changed_input=True)
+@can_hold(ask=True, changed_input=True)
 def test_an_answer_may_change_what_the_agent_does(agents: RunEnv, agent: str) -> None:
     def decide(request: PermissionRequest) -> inspan.Decision:
         return inspan.allow(input={**request.input, "command": "echo good > changed.txt"})
 
     async def scene() -> AgentResult:
         scenario = '[[call]]\nrun = "echo bad > changed.txt"\n[[call]]\nsay = "done"'
-        async with _open(agents, agent, scenario, on_permission=decide) as session:
+        async with open_session(agents, agent, scenario, on_permission=decide) as session:
             return await session.send_message("write it")
 
     assert asyncio.run(scene()).reason == "done"
@@ -183,7 +185,7 @@ def test_the_agents_question_is_answered_by_a_function(agents: RunEnv, agent: st
     """
 
     async def scene() -> AgentResult:
-        async with _open(agents, agent, scenario, ask=["*"], on_question=_choose_blue) as session:
+        async with open_session(agents, agent, scenario, ask=["*"], on_question=_choose_blue) as session:
             return await session.send_message("paint it")
 
     assert asyncio.run(scene()).message == "blue it is"
@@ -191,7 +193,9 @@ def test_the_agents_question_is_answered_by_a_function(agents: RunEnv, agent: st
 
 def test_a_session_is_taken_up_by_another_program(agents: RunEnv) -> None:
     async def scene() -> tuple[str, str, str]:
-        async with _open(agents, "claude", _STORY.replace(WAIT_STEP, 'say = "from there"'), supervised=True) as session:
+        async with open_session(
+            agents, "claude", _STORY.replace(WAIT_STEP, 'say = "from there"'), supervised=True
+        ) as session:
             first = await session.send_message("my name is Ada")
             async with inspan.attach_session(session.run_id) as other:
                 second = await other.send_message("hello")
@@ -221,14 +225,14 @@ async def _until_idle(session: inspan.AgentSession):
 def test_a_session_whose_supervisor_was_killed_goes_on_in_a_new_one(agents: RunEnv) -> None:
     async def scene() -> tuple[str, str]:
         scenario = _STORY.replace(WAIT_STEP, 'say = "unused"')
-        async with _open(agents, "claude", scenario, supervised=True) as session:
+        async with open_session(agents, "claude", scenario, supervised=True) as session:
             await session.send_message("my name is Ada")
             run_id = session.run_id
             os.kill(_supervisor_of(agents, run_id), signal.SIGKILL)
             with pytest.raises((SessionClosed, CommandRefused)):
                 for _ in range(500):
                     await session.send_message("are you there?")
-        async with _open(agents, "claude", _STORY, resume=run_id) as session:
+        async with open_session(agents, "claude", _STORY, resume=run_id) as session:
             return run_id, (await session.send_message("what did I say?")).message
 
     _, message = asyncio.run(scene())
@@ -259,7 +263,7 @@ def test_an_api_is_told_again_what_was_said(agents: RunEnv, agent: str) -> None:
     """
 
     async def scene() -> list[AgentResult]:
-        async with _open(agents, agent, scenario, system_prompt="Be brief.") as session:
+        async with open_session(agents, agent, scenario, system_prompt="Be brief.") as session:
             messages = ("my name is Ada", "a bad message", "what did I say?")
             results = [await session.send_message(message) for message in messages]
             with pytest.raises(CommandRefused, match="no turn is running"):
@@ -273,12 +277,12 @@ def test_an_api_is_told_again_what_was_said(agents: RunEnv, agent: str) -> None:
     assert _support(next(each for each in load_drivers() if each.name == agent)).messages
 
 
-@_can(interrupt=True)
+@can_hold(interrupt=True)
 def test_a_message_that_is_interrupted_at_once_leaves_the_conversation_as_it_was(agents: RunEnv, agent: str) -> None:
     scenario = '[[call]]\nsay = "Good."\nrepeat = "always"\n'
 
     async def scene() -> list[AgentResult]:
-        async with _open(agents, agent, scenario) as session:
+        async with open_session(agents, agent, scenario) as session:
             waiting = await session.follow_up("hello")
             await session.abort()
             return [await waiting, await session.send_message("and now?")]
@@ -291,7 +295,7 @@ def test_a_message_that_is_interrupted_at_once_leaves_the_conversation_as_it_was
 
 def test_a_command_of_the_agents_own_is_a_message_like_any_other(agents: RunEnv) -> None:
     async def scene() -> list[AgentResult]:
-        async with _open(agents, "claude", '[[call]]\nsay = "Good."\nrepeat = "always"\n') as session:
+        async with open_session(agents, "claude", '[[call]]\nsay = "Good."\nrepeat = "always"\n') as session:
             return [await session.send_message("/help"), await session.send_message("and now?")]
 
     first, second = asyncio.run(scene())
@@ -303,7 +307,7 @@ def test_a_session_that_was_let_go_of_stays_open(agents: RunEnv) -> None:
     scenario = '[[call]]\nsay = "Good."\nrepeat = "always"\n'
 
     async def scene() -> list[str]:
-        async with _open(agents, "claude", scenario, supervised=True) as session:
+        async with open_session(agents, "claude", scenario, supervised=True) as session:
             first = await session.send_message("one")
             await session.detach()
         async with inspan.attach_session(session.run_id) as one, inspan.attach_session(session.run_id) as other:

@@ -78,6 +78,7 @@ def test_get_prints_lists_line_by_line_and_tables_key_by_key(cli_env: CliEnv) ->
         "largest_answer": "off",
         "answer_timeout": "10m",
         "idle_close": "1h",
+        "hook_timeout": "1m",
     }
 
 

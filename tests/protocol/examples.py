@@ -10,6 +10,8 @@ from inspan.protocol.events import (
     ErrorReported,
     Event,
     FileChanged,
+    HookAnswered,
+    HookCalled,
     McpServerFailed,
     MessageEnded,
     MessageSent,
@@ -124,6 +126,19 @@ EXAMPLES: tuple[Event, ...] = (
     QuestionAnswered(id="2", answers={"Which?": "a"}, by="person", reason="fine"),
     ToolRequested(id="3", name="clock", input={"zone": "UTC"}),
     ToolAnswered(id="3", failed=True),
+    HookCalled(
+        id="4",
+        hook="after_tool",
+        tool="shell",
+        tool_id="1",
+        input={"command": "ls"},
+        output="a",
+        failed=True,
+        continued=2,
+    ),
+    HookAnswered(
+        id="4", hook="before_tool", allowed=False, reason="no", input={"command": "pwd"}, text="so", by="inspan"
+    ),
     McpServerFailed(name="docs", message="gone"),
     UsageReported(usage=USAGE, cost_usd=0.125),
     ModelCallEnded(

@@ -8,6 +8,7 @@ from inspan.protocol.events import (
     ErrorReported,
     Event,
     FileChanged,
+    HookAnswered,
     McpServerFailed,
     MessageEnded,
     MessageSent,
@@ -100,6 +101,10 @@ NARRATED: list[tuple[Event, list[tuple[Kind, str]]]] = [
     (
         PermissionAsked(id="1", tool="bash", input={"command": "rm x"}),
         [("question", "? permission for bash  rm x\n")],
+    ),
+    (
+        HookAnswered(id="h", hook="before_tool", allowed=False, reason="not here"),
+        [("failure", "  denied by before_tool: not here\n")],
     ),
     (
         PermissionAnswered(id="1", allowed=False, by="person", reason="not now"),

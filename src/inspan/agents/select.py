@@ -4,12 +4,14 @@ from collections.abc import Mapping
 
 import msgspec
 
-from inspan.contracts.driver import Channel, Driver
+from inspan.contracts.driver import Channel, Driver, SessionSupport
 from inspan.errors import BadInput, Unsupported
+from inspan.protocol.session import HookName
 from inspan.protocol.task import Task
 
 _CHANNEL_STEPS = {
     "ask": "Choose another agent, or say with allowed_tools what it may do.",
+    "hooks": "Leave it out, or choose another agent; on_permission decides about what an agent asks.",
     "session": "Send each message as a run of its own: AgentRunner.create_session, or `inspan run --resume`.",
 }
 
@@ -39,13 +41,16 @@ def choose_channel(driver: Driver, task: Task) -> str:
 
     A single prompt takes the usual one, unless somebody is to be asked.
     """
-    if task.channel or not (task.session or task.ask):
+    if task.channel or not task.converses:
         return task.channel
-    field = "ask" if task.ask else "session"
+    field = "ask" if task.ask else "session" if task.session else "hooks"
     for channel in driver.channels:
         if _can_hold(channel, task):
             return channel.name
     problem = f"{driver.title} {'cannot ask before it acts' if task.ask else 'has no channel that stays open'}."
+    if task.hooks and any(_can_hold(channel, msgspec.structs.replace(task, hooks=())) for channel in driver.channels):
+        field, problem = "hooks", f"{driver.title} has no channel that calls {' and '.join(task.hooks)} in {task.mode}."
+        raise Unsupported(field, task.hooks, problem, next_step=_CHANNEL_STEPS[field])
     if task.ask and any(_can_hold(channel, _with_any_question(task)) for channel in driver.channels):
         problem = f"{driver.title} asks about what it chooses, not about a tool of yours."
         raise Unsupported(field, task.ask, problem, next_step="Use '*', or choose another agent.")
@@ -55,8 +60,8 @@ def choose_channel(driver: Driver, task: Task) -> str:
 def check_channel(driver: Driver, task: Task) -> None:
     """Raises `Unsupported` where the channel that was chosen cannot do what the task needs."""
     channel = driver.channels[0]
-    if (task.session or task.ask) and not _can_hold(channel, task):
-        field = "ask" if task.ask and not channel.session.ask else "session"
+    if task.converses and not _can_hold(channel, task):
+        field = "ask" if task.ask and not channel.session.ask else "hooks" if task.hooks else "session"
         problem = f"channel {channel.name} of {driver.title} cannot do this."
         raise Unsupported(field, getattr(task, field), problem, next_step="Leave --channel out, or name another.")
 
@@ -64,7 +69,18 @@ def check_channel(driver: Driver, task: Task) -> None:
 def _can_hold(channel: Channel, task: Task) -> bool:
     support = channel.session
     asks = support.ask_patterns if any(pattern != "*" for pattern in task.ask) else support.ask
-    return (support.messages or not task.session) and (asks or not task.ask)
+    return (
+        (support.messages or not task.session)
+        and (asks or not task.ask)
+        and all(_can_call(support, hook, task) for hook in task.hooks)
+    )
+
+
+def _can_call(support: SessionSupport, hook: HookName, task: Task) -> bool:
+    """Whether a hook works: by the channel itself, else by what inspan does in its place."""
+    if hook == "before_tool" and hook not in support.hooks:
+        return support.ask_patterns and task.mode == "exec"
+    return support.messages
 
 
 def _with_any_question(task: Task) -> Task:

@@ -10,12 +10,14 @@ import msgspec
 from inspan.errors import BadInput
 from inspan.protocol.budget import BUDGET_HINT, NODES, Budget, Node, Period, parse_budget
 from inspan.protocol.limits import Limits, Price, Rates
+from inspan.protocol.session import HookName
 from inspan.protocol.task import McpServer, Mode, Profile, Task
 from inspan.running.callbacks import EventCallback
 
 if TYPE_CHECKING:
     from inspan.contracts.reporter import Reporter
 
+    from .hooks import AfterTool, BeforeTool, OnStop
     from .permissions import OnPermission, OnQuestion
     from .tools import Tool
 
@@ -28,6 +30,8 @@ class SharedOptions(TypedDict, total=False):
     `cwd` is the current folder by default; a session that goes on must be one of that folder. `max_turns` is a limit
     that stands for itself. `ask` are the tools that somebody is asked about; `on_permission` decides, as a function or
     a coroutine function, and `on_question` answers the agent's questions. `tools` are the program's own functions.
+    `before_tool` hears of each tool before it is used, and may hold it back or change its input; what `after_tool` and
+    `on_stop` give is told to the agent.
     `record_tokens` enters each run into `tokens-used.json` of its task, for audit. A reporter is told of one run after
     the other: give runs at once one each. A budget may be written as on the command line: `2usd`.
     """
@@ -65,6 +69,9 @@ class SharedOptions(TypedDict, total=False):
     on_event: EventCallback | None
     on_permission: "OnPermission | None"
     on_question: "OnQuestion | None"
+    before_tool: "BeforeTool | None"
+    after_tool: "AfterTool | None"
+    on_stop: "OnStop | None"
     reporter: "Reporter | None"
     record_tokens: bool
 
@@ -86,7 +93,8 @@ class SessionOptions(Options, total=False):
 
 
 MODES: tuple[Mode, ...] = get_args(Mode)
-_CALLBACKS = ("on_event", "on_permission", "on_question", "reporter")
+HOOK_NAMES: tuple[HookName, ...] = get_args(HookName)
+_CALLBACKS = ("on_event", "on_permission", "on_question", "reporter", *HOOK_NAMES)
 _NOT_IN_TASK = (*_CALLBACKS, "max_turns", "record_tokens", "mode", "supervised")
 _LISTS = ("allowed_tools", "disallowed_tools", "extra_dirs", "attachments", "faults", "options", "ask")
 # Field → the words that it takes; the key of `budgets` is one of them.
@@ -127,11 +135,17 @@ def build_task(agent: str, mode: Mode, prompt: str, options: Options, *, session
         given["tools"] = tuple(each.spec for each in collect_tools(given["tools"]))
     if options.get("on_permission") and not given.get("ask"):
         given["ask"] = ("*",)
+    given["hooks"] = tuple(list_hooks(options))
     task = normalize_task(Task(prompt=prompt, agent=agent, mode=mode, session=session, **given))
     if "max_turns" not in options:
         return task
     limits = msgspec.structs.replace(task.limits, max_turns=options["max_turns"])
     return normalize_task(msgspec.structs.replace(task, limits=limits))
+
+
+def list_hooks(options: Options) -> list[HookName]:
+    """The hooks for which there are functions."""
+    return [hook for hook in HOOK_NAMES if options.get(hook) is not None]
 
 
 def without_session_options(options: SessionOptions) -> Options:

@@ -2,13 +2,15 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, cast
 
 from inspan.errors import InspanError
 from inspan.protocol.commands import Answer, Command, Reply, refuse
 from inspan.protocol.events import (
     Event,
+    HookAnswered,
+    HookCalled,
     MessageEnded,
     PermissionAnswered,
     PermissionAsked,
@@ -17,7 +19,9 @@ from inspan.protocol.events import (
     ToolAnswered,
     ToolRequested,
 )
+from inspan.protocol.session import HookName
 
+from .hooks import Hook, build_hook_answer, build_hook_argument, build_hook_failure
 from .permissions import OnPermission, OnQuestion, build_answer, build_request
 
 Send = Callable[[Command], Awaitable[Reply]]
@@ -35,7 +39,9 @@ class Responder:
         on_permission: OnPermission | None = None,
         on_question: OnQuestion | None = None,
         run_tool: "RunTool | None" = None,
+        hooks: Mapping[HookName, Hook] | None = None,
     ) -> None:
+        self._hooks = hooks or {}
         self._run_tool = run_tool
         self._on_permission = on_permission
         self._on_question = on_question
@@ -61,7 +67,9 @@ class Responder:
             work = self._run_tool(event, self._send)
             if work:
                 self._start_work(event.id, work)
-        elif isinstance(event, PermissionAnswered | QuestionAnswered | ToolAnswered):
+        elif isinstance(event, HookCalled) and event.hook in self._hooks:
+            self._start_work(event.id, self._run_hook(event, self._hooks[event.hook]))
+        elif isinstance(event, PermissionAnswered | QuestionAnswered | ToolAnswered | HookAnswered):
             self._drop(event.id)
         elif isinstance(event, MessageEnded):
             for identity in list(self._tasks):
@@ -77,6 +85,17 @@ class Responder:
 
     def _start(self, asked: PermissionAsked | QuestionAsked, function: Callable[[Any], Any], given: object) -> None:
         self._start_work(asked.id, _respond(asked, function, given, self._send))
+
+    async def _run_hook(self, called: HookCalled, function: Callable[[Any], Any]) -> None:
+        try:
+            answer = build_hook_answer(called, await call_function(function, build_hook_argument(called, self._run_id)))
+        except InspanError as error:
+            answer = build_hook_failure(called, str(error))
+        except BaseException as error:  # A stranger's function may raise anything: the agent is not to act on that.
+            if is_cancelled(error):
+                raise
+            answer = build_hook_failure(called, f"the hook {called.hook} raised {error!r}")
+        await self._send(answer)
 
     def _start_work(self, identity: str, work: Coroutine[Any, Any, None]) -> None:
         task = self._tasks[identity] = asyncio.get_running_loop().create_task(work, name="inspan question")

@@ -1,7 +1,7 @@
 """One agent, three modes, whatever the agent is: and its sessions, and the driver contract beside them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import msgspec
@@ -15,6 +15,7 @@ from inspan.protocol.task import Mode, Task
 from inspan.running.answers import MAX_REPAIRS, Repairs
 from inspan.stores.run_folder import read_json
 
+from .hooks import AfterTool, BeforeTool, OnStop
 from .in_process import OnClaim, require_loop
 from .options import (
     Options,
@@ -36,6 +37,7 @@ from .session import AgentSession, build_responder
 
 if TYPE_CHECKING:
     from .connection import Connection
+    from .tools import Tool
 
 _DEFAULT = "the default agent"
 
@@ -234,12 +236,28 @@ def open_session(agent: str = _DEFAULT, **options: Unpack[SessionOptions]) -> Ag
 
 
 def attach_session(
-    run: str, *, cwd: Path = "", on_permission: OnPermission | None = None, on_question: OnQuestion | None = None
+    run: str,
+    *,
+    cwd: Path = "",
+    on_permission: OnPermission | None = None,
+    on_question: OnQuestion | None = None,
+    before_tool: BeforeTool | None = None,
+    after_tool: AfterTool | None = None,
+    on_stop: OnStop | None = None,
+    tools: "Sequence[Tool | Callable[..., Any]]" = (),
 ) -> AgentSession:
     """An open session, taken up by the name of its run, as `find_run` takes it; the end of the `async with` block
-    leaves it open. Raises `RunNotFound` where there is none that is open."""
+    leaves it open. Hooks and tools are called if the session was opened with such. Raises `RunNotFound` where there
+    is none that is open."""
     folder, state = locate_run(run, cwd=cwd)
-    options: Options = {"on_permission": on_permission, "on_question": on_question}
+    options: Options = {
+        "on_permission": on_permission,
+        "on_question": on_question,
+        "before_tool": before_tool,
+        "after_tool": after_tool,
+        "on_stop": on_stop,
+        "tools": tools,
+    }
 
     async def connect() -> "Connection":
         from .connection import attach  # Start-up time: few programs open sessions.

@@ -31,7 +31,7 @@ from inspan.protocol.events import (
     ThreadStarted,
     ToolRequested,
 )
-from inspan.protocol.session import SessionState
+from inspan.protocol.session import HookName, SessionState
 from inspan.protocol.task import Mode
 from inspan.protocol.wire import Record
 from inspan.runs.control_client import check_reply
@@ -39,7 +39,8 @@ from inspan.stores.event_log import iter_log
 from inspan.stores.run_folder import RunFolder
 from inspan.system.loop_lock import LoopLock
 
-from .options import MODES, Options, Path, check_function, check_text
+from .hooks import Hook
+from .options import MODES, Options, Path, check_function, check_text, list_hooks
 from .responder import Responder, RunTool, Send
 from .result import AgentResult, build_message_result
 
@@ -415,9 +416,12 @@ def build_responder(options: Options) -> Responder | None:
         if function is not None:
             check_function(name, function)
     run_tool = _build_tool_runner(tools) if (tools := options.get("tools")) else None
-    if not on_permission and not on_question and not run_tool:
+    hooks: dict[HookName, Hook] = {hook: cast(Hook, options.get(hook)) for hook in list_hooks(options)}
+    for name, function in hooks.items():
+        check_function(name, function)
+    if not (on_permission or on_question or run_tool or hooks):
         return None
-    return Responder(on_permission=on_permission, on_question=on_question, run_tool=run_tool)
+    return Responder(on_permission=on_permission, on_question=on_question, run_tool=run_tool, hooks=hooks)
 
 
 def _build_tool_runner(given: object) -> RunTool:

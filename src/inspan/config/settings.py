@@ -88,6 +88,9 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
     idle_close_s: Annotated[float | None, Note("Closes an open session without a message for so long.", DURATION)] = (
         msgspec.field(default=Limits().idle_close_s, name="idle_close")
     )
+    hook_timeout_s: Annotated[float | None, Note("Longest wait for a hook of a program.", DURATION)] = msgspec.field(
+        default=Limits().hook_timeout_s, name="hook_timeout"
+    )
 
     def to_limits(self) -> Limits:
         """The same as a task holds them."""

@@ -9,6 +9,7 @@ import msgspec
 
 from inspan.protocol.events import Event
 from inspan.protocol.outcome import FailureKind
+from inspan.protocol.session import HookName
 from inspan.protocol.task import Mode, Task
 from inspan.protocol.usage import SessionTotals
 
@@ -168,7 +169,8 @@ class SessionSupport(msgspec.Struct, frozen=True, kw_only=True):
     `messages`: one after the other to one process. `steer`: a message goes into the running turn. `interrupt`: a turn
     ends and the session stays. `ask`: it asks before it acts, and waits; `ask_patterns`: it can be made to ask about
     any call, and not only about what it would ask by itself; `changed_input`: an answer may change what it does.
-    `questions`: it asks its user. `model`, `mode` and `effort` can be set in between.
+    `questions`: it asks its user. `model`, `mode` and `effort` can be set in between. `hooks`: those that it calls
+    itself, and waits for; for the others inspan stands in, as far as it can.
     """
 
     messages: bool = False
@@ -181,6 +183,7 @@ class SessionSupport(msgspec.Struct, frozen=True, kw_only=True):
     model: bool = False
     mode: bool = False
     effort: bool = False
+    hooks: tuple[HookName, ...] = ()
 
 
 class Channel(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,9 +9,19 @@ READ_ONLY_ENV = {"GIT_OPTIONAL_LOCKS": "0"}
 _MCP_PREFIX = "mcp__"
 
 
+def asks_first(task: Task) -> bool:
+    """Whether the agent asks before it uses a tool: a rule, a person or a hook answers."""
+    return bool(task.ask) or "before_tool" in task.hooks
+
+
 def is_unrestricted(task: Task) -> bool:
     """Whether the agent may do everything, unasked; else nobody's settings may add to what it may do."""
     return task.mode == "exec" and task.allowed_tools is None and not task.ask
+
+
+def acts_unasked(task: Task) -> bool:
+    """Whether the agent may do everything, and asks nobody first, not even a hook."""
+    return is_unrestricted(task) and not asks_first(task)
 
 
 def offers_everything(task: Task) -> bool:
@@ -25,7 +35,10 @@ def list_granted_tools(task: Task) -> tuple[str, ...]:
 
 
 def list_unasked_tools(task: Task, readers: Iterable[str]) -> tuple[str, ...]:
-    """Which of these tools, which only read, need no question: none that `ask` names, and of a list those on it."""
+    """Which of these tools, which only read, need no question: none that `ask` names, and of a list those on it. A hook
+    hears of all."""
+    if "before_tool" in task.hooks:
+        return ()
     named = {split_pattern(tool)[0] for tool in task.ask}
     listed = task.allowed_tools if task.mode == "exec" else None
     return tuple(tool for tool in readers if tool not in named and (listed is None or tool in listed))

@@ -130,7 +130,7 @@ class ChatParser:
 
 def build_chat_dialect(task: Task, *, model: str) -> Dialect:
     """The dialect of an agent whose API is Chat Completions, and which asks this model."""
-    if task.session:
+    if task.converses:
         return HttpSessionDialect(lambda: ChatParser(partial=task.partial), model=model)
     return CallDialect(ChatParser(partial=task.partial), model=model)
 

@@ -44,7 +44,7 @@ def build_launch(task: Task, context: LaunchContext, body: Json, *, path: str, c
     else:
         lines += [f"address: {task.base_url}", f"key-from: {' '.join(credentials)}", "clock: yes"]
     body = _merge_options(body, task.options)
-    if task.session:
+    if task.converses:
         return _build_session_launch(context, body, env=env, head="".join(f"{line}\n" for line in lines))
     written = msgspec.json.encode(body)
     return Launch(argv=(context.program, "-I", _HOST), env=env, stdin="\n".join([*lines, "", ""]).encode() + written)

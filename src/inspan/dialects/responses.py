@@ -233,7 +233,7 @@ class ResponsesParser:
 
 def build_responses_dialect(task: Task, *, model: str) -> Dialect:
     """The dialect of an agent whose API is Responses, and which asks this model."""
-    if task.session:
+    if task.converses:
         return HttpSessionDialect(lambda: ResponsesParser(partial=task.partial), model=model)
     return CallDialect(ResponsesParser(partial=task.partial), model=model)
 

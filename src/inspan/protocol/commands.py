@@ -69,6 +69,20 @@ class ReportProgress(_Command, frozen=True, kw_only=True, tag="report_progress")
     message: str = ""
 
 
+class AnswerHook(_Command, frozen=True, kw_only=True, tag="answer_hook"):
+    """What a hook says: a tool may be used, with another `input`, or not; or the agent is told some `text`.
+
+    `error` says why its function gave nothing of use.
+    """
+
+    id: str
+    allowed: bool = True
+    reason: str = ""
+    input: dict[str, Any] | None = None
+    text: str = ""
+    error: str = ""
+
+
 class CloseSession(_Command, frozen=True, kw_only=True, tag="close_session"):
     """End the session once the turn that is running has ended."""
 
@@ -95,11 +109,12 @@ Command = (
     | Configure
     | SubmitToolResult
     | ReportProgress
+    | AnswerHook
     | CloseSession
     | GetState
     | Cancel
     | Ping
-)  # A client may send any; a dialect has words for the first four.
+)  # A client may send any; a dialect has words for the first four, and for hooks of its own.
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -5,6 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from .outcome import FailureKind, Outcome, Reason
+from .session import HookName
 from .usage import Usage
 
 Change = Literal["added", "modified", "deleted"]
@@ -270,6 +271,36 @@ class ToolAnswered(_Event, frozen=True, kw_only=True, tag="tool_answered"):
     failed: bool = False
 
 
+class HookCalled(_Event, frozen=True, kw_only=True, tag="hook_called"):
+    """A function of the caller's is asked: before a tool is used, after it was, or when the agent has finished.
+
+    `tool_id` is the call's own id. `output` belongs to `after_tool`; to `on_stop` belong the agent's last words in
+    `output`, and how often it was sent on already.
+    """
+
+    id: str
+    hook: HookName
+    tool: str = ""
+    tool_id: str = ""
+    input: Any = None
+    output: str = ""
+    failed: bool = False
+    continued: int = 0
+
+
+class HookAnswered(_Event, frozen=True, kw_only=True, tag="hook_answered"):
+    """What a hook came to: a tool is used, with another `input` where that was changed, or not; or the agent is told
+    some `text`. `by` is `inspan` where no function answered."""
+
+    id: str
+    hook: HookName
+    allowed: bool = True
+    reason: str = ""
+    input: Any = None
+    text: str = ""
+    by: str = "function"
+
+
 class McpServerFailed(_Event, frozen=True, kw_only=True, tag="mcp_server_failed"):
     """An MCP server could not be used; the agent works without it."""
 
@@ -404,6 +435,8 @@ Event = (
     | QuestionAnswered
     | ToolRequested
     | ToolAnswered
+    | HookCalled
+    | HookAnswered
     | McpServerFailed
     | UsageReported
     | ModelCallEnded

@@ -8,7 +8,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     `max_turns` hold for each message, and neither idle time nor waiting for a person counts.
 
     `answer_timeout_s` is how long a question waits for an answer: 0 where nobody is there to give one. A session
-    without a message for `idle_close_s` is closed.
+    without a message for `idle_close_s` is closed. A hook has `hook_timeout_s`: a tool that it has not let through by
+    then is denied, and an agent that waits for anything else goes on.
 
     `largest_answer` is how many tokens of output a budget sets aside for one model call, where the request allows more
     or says nothing.
@@ -22,6 +23,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     largest_answer: int | None = None
     answer_timeout_s: float | None = 600.0
     idle_close_s: float | None = 3600.0
+    hook_timeout_s: float | None = 60.0
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -7,6 +7,9 @@ import msgspec
 FIRST_MESSAGE = "first"
 """The id of the message that a run begins with: its prompt."""
 
+HookName = Literal["before_tool", "after_tool", "on_stop"]
+"""The moments at which a program may be asked what becomes of it."""
+
 SessionStatus = Literal["starting", "idle", "working", "waiting", "rate_limited", "error", "closed"]
 
 

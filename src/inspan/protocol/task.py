@@ -6,6 +6,7 @@ import msgspec
 
 from .budget import Budget, Node
 from .limits import Limits, Price, Rates
+from .session import HookName
 
 Mode = Literal["exec", "review", "complete"]
 Profile = Literal["user", "clean"]
@@ -55,7 +56,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
 
     With `session` the run stays open for further messages, and its prompt may be empty. `ask` are the tools, in the
     words of `allowed_tools`, that somebody is asked about before the agent uses them; `*` stands for all about which
-    the agent itself would ask. `tools` are the caller's own: the agent calls them as `mcp__inspan__NAME`.
+    the agent itself would ask. `tools` are the caller's own: the agent calls them as `mcp__inspan__NAME`. `hooks` are
+    the moments at which the caller's program is asked what becomes of it.
 
     `model_from` says who answers the model calls: `live` (the provider, through the gateway), `direct` (the provider,
     without one), `record:FILE`, `replay:FILE` or `script:FILE`; empty is `live` wherever it can be. `base_url` is the
@@ -103,3 +105,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     session: bool = False
     ask: tuple[str, ...] = ()
     tools: tuple[ToolSpec, ...] = ()
+    hooks: tuple[HookName, ...] = ()
+
+    @property
+    def converses(self) -> bool:
+        """Whether messages are sent one by one, and answers are given while the agent works."""
+        return self.session or bool(self.ask or self.hooks)

@@ -11,6 +11,7 @@ from inspan.protocol.events import (
     ErrorReported,
     Event,
     FileChanged,
+    HookAnswered,
     McpServerFailed,
     MessageEnded,
     MessageSent,
@@ -163,6 +164,12 @@ def _on_permission_answered(event: PermissionAnswered) -> list[TextChunk]:
     return _make_line(f"{words}: {event.reason}" if event.reason else words, "note" if event.allowed else "failure")
 
 
+def _on_hook_answered(event: HookAnswered) -> list[TextChunk]:
+    if not event.allowed:
+        return _make_line(f"  denied by {event.hook}: {event.reason or 'no reason given'}", "failure")
+    return _make_line(f"  {event.hook}: {event.text}", "note") if event.text else []
+
+
 def _on_question_asked(event: QuestionAsked) -> list[TextChunk]:
     lines = (f"? {each.text}{_format_choices(each.options)}" for each in event.questions)
     return [chunk for line in lines for chunk in _make_line(line, "question")]
@@ -280,6 +287,7 @@ _HANDLERS: dict[type, Callable[[Any], list[TextChunk]]] = {
     PlanChanged: _on_plan_changed,
     PermissionAsked: _on_permission_asked,
     PermissionAnswered: _on_permission_answered,
+    HookAnswered: _on_hook_answered,
     QuestionAsked: _on_question_asked,
     QuestionAnswered: _on_question_answered,
     MessageSent: _on_message_sent,

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import msgspec
+
 from inspan.contracts.driver import SessionSupport
 from inspan.contracts.permissions import KeptApproval, Rulebook
 from inspan.folds.session import OpenQuestion, SessionFold
@@ -13,6 +15,7 @@ from inspan.folds.summary import Summary
 from inspan.protocol.commands import (
     ACCEPTED,
     Answer,
+    AnswerHook,
     CloseSession,
     Command,
     Configure,
@@ -24,6 +27,7 @@ from inspan.protocol.commands import (
 )
 from inspan.protocol.events import (
     Event,
+    HookCalled,
     MessageEnded,
     MessageSent,
     MessageStarted,
@@ -41,6 +45,7 @@ from inspan.protocol.reasons import REASONS
 from inspan.protocol.session import FIRST_MESSAGE
 from inspan.protocol.task import Task
 
+from .hooks import Hooks
 from .questions import Questions
 from .verdict import Verdict
 
@@ -104,6 +109,10 @@ class _Running:
         self.stop_request: tuple[Reason, str] | None = None
         self.interrupted = False
         self.ending = False
+        self.turn_done = False
+        self.said: list[str] = []
+        self.continued = 0
+        self.may_stop = False
 
 
 class Conversation:
@@ -133,6 +142,11 @@ class Conversation:
             on_waiting=self._on_waiting,
             keep=keep,
         )
+        self._rules = rules
+        self._hooks = Hooks(task, support, record=host.record, deliver=self._deliver_hook, on_waiting=self._on_waiting)
+        self._hooked: dict[str, PermissionAsked] = {}
+        self._judged: dict[str, AnswerHook] = {}
+        self._waits = 0
         self._waiting: deque[SendMessage] = deque()
         self._known: set[str] = {FIRST_MESSAGE}
         self._running: _Running | None = None
@@ -145,6 +159,7 @@ class Conversation:
             SendMessage: self._on_send,
             Interrupt: lambda _: self._on_interrupt(),
             Answer: self._on_answer,
+            AnswerHook: self._on_answer_hook,
             Configure: self._on_configure,
             CloseSession: lambda _: self._on_close(),
             GetState: lambda _: Reply(ok=True, state=self._fold.state),
@@ -165,11 +180,18 @@ class Conversation:
         handler = self._handlers.get(type(command))
         return handler(command) if handler else refuse(f"{self._title} has no such command here.")
 
+    def admit(self, events: Sequence[Event]) -> Sequence[Event]:
+        """What is recorded of these: what the agent asks is put to a hook first, unless a rule denies it anyway."""
+        if not self._hooks.stands_in("before_tool"):
+            return events
+        return [self._to_hook(event) if self._is_for_hook(event) else event for event in events]
+
     def observe(self, event: Event) -> None:
         """Takes in what has happened, after it was recorded."""
         self._fold.add(event)
         if self._running:
             self._running.summary.add(event)
+        self._hooks.observe(event)
         if isinstance(event, PermissionAsked | QuestionAsked):
             self._questions.ask(event)
         elif isinstance(event, _TURN_ENDS):
@@ -191,6 +213,7 @@ class Conversation:
         if self._ending:
             self._ending.cancel()
         self._questions.cancel("the session has ended")
+        self._hooks.cancel("the session has ended")
         if self._running:
             self._record_end(self._running, verdict)
             self._running = None
@@ -264,6 +287,9 @@ class Conversation:
             return
         running.interrupted = True
         self._questions.cancel("the turn was interrupted")
+        self._hooks.cancel("the turn was interrupted")
+        if running.turn_done:
+            return  # Only a function kept it from its end.
         self._host.tell(Interrupt())
         if self._running is running and not running.ending:
             self._cancel_timer()
@@ -280,6 +306,12 @@ class Conversation:
                 f"{self._title} takes no other input than its own on this channel: allow it as it is, or deny"
             )
         return self._questions.answer(answer)
+
+    def _on_answer_hook(self, answer: AnswerHook) -> Reply:
+        if answer.allowed and answer.input is not None and not self._support.changed_input:
+            words = f"{self._title} takes no other input than its own on this channel"
+            answer = AnswerHook(id=answer.id, allowed=False, reason=f"before_tool changed the input, and {words}")
+        return self._hooks.answer(answer)
 
     def _on_configure(self, command: Configure) -> Reply:
         fields = {name: getattr(command, name) for name in ("model", "effort", "mode") if getattr(command, name)}
@@ -304,9 +336,36 @@ class Conversation:
         running = self._running
         if running is None or running.ending:
             return
-        running.ending = True
         self._cancel_timer()
         self._questions.cancel("its turn has ended")
+        running.turn_done = True
+        self._go_on_or_end(running)
+
+    def _go_on_or_end(self, running: _Running) -> None:
+        """Ends the message, unless a function of the caller's is still thinking or has something to say."""
+        if not running.summary.turn_done or running.interrupted or running.stop_request:
+            running.ending = True
+            self._hooks.cancel("its turn has ended")
+            self._end_turn(running)
+        elif self._hooks.is_open:
+            pass  # Its answer leads here again.
+        elif running.said:
+            self._continue(running)
+        elif "on_stop" in self._task.hooks and not running.may_stop:
+            running.may_stop = True
+            self._hooks.call_on_stop(running.summary.text, continued=running.continued)
+        else:
+            self._end_turn(running)
+
+    def _continue(self, running: _Running) -> None:
+        """Another turn of the same message: its limits count on."""
+        text, running.said = "\n\n".join(running.said), []
+        running.turn_done = running.may_stop = False
+        running.continued += 1
+        self._host.tell(SendMessage(id=f"{running.ids[0]}-{running.continued}", text=text))
+
+    def _end_turn(self, running: _Running) -> None:
+        running.ending = True
         if self._host.is_settled:
             self._end_running(running)
         else:
@@ -371,7 +430,52 @@ class Conversation:
         self._cancel_timer()
         self._host.leave()
 
+    def _is_for_hook(self, event: Event) -> bool:
+        return (
+            isinstance(event, PermissionAsked)
+            and event.id not in self._judged
+            and self._rules.rule(event.tool, event.input) != "deny"
+        )
+
+    def _to_hook(self, asked: Event) -> Event:
+        assert isinstance(asked, PermissionAsked)
+        called = self._hooks.build_before(asked)
+        self._hooked[called.id] = asked
+        return called
+
+    def _deliver_hook(self, called: HookCalled, given: AnswerHook) -> None:
+        if called.hook in self._support.hooks:
+            self._host.tell(given)
+        elif called.hook == "before_tool":
+            self._decide(self._hooked.pop(called.id), given)
+        elif self._running and given.text:
+            self._say(self._running, called, given.text)
+        if called.hook != "before_tool" and self._running and self._running.turn_done and not self._running.ending:
+            self._go_on_or_end(self._running)
+
+    def _decide(self, asked: PermissionAsked, given: AnswerHook) -> None:
+        """A hook only holds back: what it lets through is then asked about as ever, with the input that it changed."""
+        if given.input is not None:
+            asked = msgspec.structs.replace(asked, input=given.input)
+        if not given.allowed:
+            reason = given.reason or "a hook denied it"
+            self._host.tell(Answer(id=asked.id, allowed=False, reason=reason, by="before_tool"))
+        elif self._rules.rule(asked.tool, asked.input) == "allow":
+            self._host.tell(Answer(id=asked.id, input=given.input, by="policy"))
+        else:
+            self._judged[asked.id] = given
+            self._host.record([asked])
+
+    def _say(self, running: _Running, called: HookCalled, text: str) -> None:
+        """Into the turn where the channel can, else after it."""
+        steered = SendMessage(id=called.id, text=text, when="steer")
+        if running.turn_done or not self._support.steer or not self._host.tell(steered):
+            running.said.append(text)
+
     def _deliver(self, question: OpenQuestion, given: Answer) -> None:
+        judged = self._judged.get(question.id)
+        if judged and given.allowed and given.input is None:
+            given = msgspec.structs.replace(given, input=judged.input)
         if isinstance(question, QuestionAsked):
             told = QuestionAnswered(id=given.id, answers=given.answers, by=given.by, reason=given.reason)
         else:
@@ -387,6 +491,10 @@ class Conversation:
         self._host.tell(given)
 
     def _on_waiting(self, waiting: bool) -> None:
+        """Hears of questions and of hooks: time counts once neither is open."""
+        before, self._waits = self._waits, self._waits + (1 if waiting else -1)
+        if before and self._waits:
+            return
         if self._running and not waiting:
             self._running.waited_s += time.monotonic() - self._waits_since
         self._waits_since = time.monotonic()

@@ -243,8 +243,9 @@ class RunExecution:
             self.report_problem(f"what was allowed for good is not kept: {error}")
 
     def _emit_observed(self, events: Sequence[Event]) -> None:
-        self._recorder.emit(events)
         if self._conversation:
+            events = self._conversation.admit(events)
+            self._recorder.emit(events)
             for event in events:
                 self._conversation.observe(event)
 

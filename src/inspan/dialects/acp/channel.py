@@ -36,12 +36,12 @@ def build_acp_channel(
 
     def launch(task: Task, context: LaunchContext) -> Launch:
         agent = load_agent()
-        setup, converses = agent.build_setup(task, context), task.session or bool(task.ask)
-        if converses:  # The first block is the prompt, which is sent as a message.
+        setup = agent.build_setup(task, context)
+        if task.converses:  # The first block is the prompt, which is sent as a message.
             setup = msgspec.structs.replace(setup, prompt=setup.prompt[1:])
         words = msgspec.json.encode(setup)
         usual = agent.launch(task, context)
-        return msgspec.structs.replace(usual, keeps_stdin=True, stdin=words, conversation=converses)
+        return msgspec.structs.replace(usual, keeps_stdin=True, stdin=words, conversation=task.converses)
 
     def build_dialect(task: Task, reported: SessionTotals) -> Dialect:
         from .dialect import AcpDialect  # Start-up time, as above.

@@ -8,6 +8,7 @@ import msgspec
 from inspan.contracts.dialect import NO_OUTPUT, DialectOutput
 from inspan.contracts.file_requests import FileRequest, FileResult, ReadText, WriteText
 from inspan.contracts.permissions import Rulebook
+from inspan.contracts.tool_grants import asks_first
 from inspan.framing import jsonrpc
 from inspan.framing.jsonrpc import Id, Message, RpcError
 from inspan.protocol.commands import Answer, Cancel, Command, Interrupt, SendMessage
@@ -52,8 +53,8 @@ class AcpDialect:
     """Speaks with one agent: for one turn, or, in a conversation, for as many as there are messages."""
 
     def __init__(self, task: Task, reported: SessionTotals, *, profile: AcpProfile = AcpProfile()) -> None:  # noqa: B008  a frozen value
-        self._converses = is_conversation(task)
-        self._asks = bool(task.ask)
+        self._converses = task.converses
+        self._asks = asks_first(task)
         self._servers = sorted(task.mcp_servers, key=len, reverse=True)
         self._ask_rules = Rulebook(ask=task.ask)
         self._partial = task.partial
@@ -337,11 +338,6 @@ class AcpDialect:
         path = str(as_object(message.params).get("path") or "")
         event = ToolFailed(id=f"file-{message.id}", name="file", output=f"{path}: {reason}", denied=True)
         return DialectOutput([event], [jsonrpc.encode_error(message.id, jsonrpc.INVALID_PARAMS, event.output)])
-
-
-def is_conversation(task: Task) -> bool:
-    """Whether messages are sent one by one, and questions asked of somebody else."""
-    return task.session or bool(task.ask)
 
 
 def _without_end(events: Sequence[Event]) -> list[Event]:

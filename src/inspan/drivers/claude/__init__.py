@@ -105,6 +105,7 @@ _RPC_SESSION = SessionSupport(
     questions=True,
     model=True,
     mode=True,
+    hooks=("before_tool", "after_tool"),
 )
 _CAPABILITIES = Capabilities(
     presets_session_id=True,

@@ -11,10 +11,11 @@ from inspan.contracts.file_requests import FileResult
 from inspan.contracts.permissions import Rulebook
 from inspan.contracts.prompt_fallbacks import escape_slash
 from inspan.dialects.json_values import as_object, as_objects, get_text
-from inspan.protocol.commands import Answer, Cancel, Command, Configure, Interrupt, SendMessage
+from inspan.protocol.commands import Answer, AnswerHook, Cancel, Command, Configure, Interrupt, SendMessage
 from inspan.protocol.events import (
     ErrorReported,
     Event,
+    HookCalled,
     PermissionAsked,
     Question,
     QuestionAsked,
@@ -32,7 +33,13 @@ from .launch import build_attachments
 from .launch import launch as launch_stream
 
 _INITIALIZE = "inspan-initialize"
-_BEFORE_TOOL = "before_tool"
+# Our hook → its own, and what it calls ours by; a tool that failed has one of its own.
+_HOOKS: dict[str, tuple[str, ...]] = {
+    "before_tool": ("PreToolUse",),
+    "after_tool": ("PostToolUse", "PostToolUseFailure"),
+}
+# It gives up on a hook by itself; ours has a limit of its own, which counts.
+_LONGEST_HOOK_S = 86_400
 _ASK_USER = "AskUserQuestion"
 # Our mode → its word for what it may do without asking.
 _MODES = {"review": "plan"}
@@ -84,6 +91,7 @@ class ClaudeRpcDialect(ClaudeDialect):
         self._ask_rules = Rulebook(ask=tuple(pattern for pattern in task.ask if pattern != "*"))
         self._requests = 0
         self._asked: dict[str, tuple[str, dict[str, Any]]] = {}
+        self._hooked: dict[str, dict[str, Any]] = {}
         self._interrupting = False
         self._unheard: list[str] = []
         self._held: _TurnEnd | None = None
@@ -99,9 +107,13 @@ class ClaudeRpcDialect(ClaudeDialect):
 
     def begin(self, setup: bytes) -> DialectOutput:
         self._setup = _decode_setup(setup)
-        hooks: dict[str, Any] = {}
-        if self._ask_rules.ask:
-            hooks["PreToolUse"] = [{"matcher": None, "hookCallbackIds": [_BEFORE_TOOL]}]
+        wanted = {*self._task.hooks, *(["before_tool"] if self._ask_rules.ask else [])}
+        hooks = {
+            own: [{"matcher": None, "hookCallbackIds": [name], "timeout": _LONGEST_HOOK_S}]
+            for name in _HOOKS
+            if name in wanted
+            for own in _HOOKS[name]
+        }
         request: dict[str, Any] = {"subtype": "initialize", "hooks": hooks or None}
         return DialectOutput(frames=[_encode_request(_INITIALIZE, request)])
 
@@ -123,6 +135,8 @@ class ClaudeRpcDialect(ClaudeDialect):
             return DialectOutput(frames=[self._control({"subtype": "interrupt"})])
         if isinstance(command, Answer):
             return self._send_answer(command)
+        if isinstance(command, AnswerHook):
+            return self._send_hook_answer(command)
         if isinstance(command, Configure):
             return self._send_configuration(command)
         return NO_OUTPUT
@@ -208,7 +222,7 @@ class ClaudeRpcDialect(ClaudeDialect):
         if kind == "can_use_tool":
             return self._on_permission_request(frame)
         if kind == "hook_callback":
-            return DialectOutput(frames=[_encode_response(frame.request_id, self._run_hook(frame.request))])
+            return self._on_hook(frame)
         error = {"subtype": "error", "request_id": frame.request_id, "error": f"not supported: {kind}"}
         return DialectOutput(
             [build_unrecognized(msgspec.json.encode(frame.request), f"control request {kind}")],
@@ -226,14 +240,55 @@ class ClaudeRpcDialect(ClaudeDialect):
         why = get_text(request, "decision_reason")
         return DialectOutput([PermissionAsked(id=identity, tool=tool, input=given, reason=why)])
 
-    def _run_hook(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _on_hook(self, frame: _ControlFrame) -> DialectOutput:
+        name, data = get_text(frame.request, "callback_id"), as_object(frame.request.get("input"))
+        if name not in self._task.hooks:
+            told = self._ask_by_rule(data, data.get("tool_input"))
+            return DialectOutput(frames=[_encode_response(frame.request_id, told)])
+        identity = f"hook-{frame.request_id}"
+        self._hooked[identity] = {**data, "request_id": frame.request_id}
+        called = HookCalled(
+            id=identity,
+            hook="before_tool" if name == "before_tool" else "after_tool",
+            tool=get_text(data, "tool_name"),
+            tool_id=get_text(data, "tool_use_id"),
+            input=data.get("tool_input"),
+            output=_read_output(data),
+            failed=data.get("hook_event_name") == "PostToolUseFailure",
+        )
+        return DialectOutput([called])
+
+    def _ask_by_rule(self, data: dict[str, Any], given: Any) -> dict[str, Any]:
         """What a rule wants asked is asked, also where the program itself would not."""
-        data = as_object(request.get("input"))
-        if request.get("callback_id") != _BEFORE_TOOL:
+        if self._ask_rules.rule(get_text(data, "tool_name"), given) != "ask":
             return {}
-        if self._ask_rules.rule(get_text(data, "tool_name"), data.get("tool_input")) != "ask":
-            return {}
-        return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask"}}
+        return _spell_hook("PreToolUse", permissionDecision="ask")
+
+    def _send_hook_answer(self, answer: AnswerHook) -> DialectOutput:
+        data = self._hooked.pop(answer.id, None)
+        if data is None:
+            return NO_OUTPUT
+        event = get_text(data, "hook_event_name")
+        if event != "PreToolUse":
+            told = _spell_hook(event, additionalContext=answer.text) if answer.text else {}
+        elif answer.allowed:
+            told = self._let_through(data, answer)
+        else:
+            self._denied.add(get_text(data, "tool_use_id"))
+            reason = answer.reason or "a hook denied it"
+            told = _spell_hook(event, permissionDecision="deny", permissionDecisionReason=reason)
+        return DialectOutput(frames=[_encode_response(data["request_id"], told)])
+
+    def _let_through(self, data: dict[str, Any], answer: AnswerHook) -> dict[str, Any]:
+        """A hook allows nothing by itself: what would be asked about still is, with the input that it changed."""
+        if answer.input is None:
+            return self._ask_by_rule(data, data.get("tool_input"))
+        identity = get_text(data, "tool_use_id")
+        if identity in self._calls:
+            self._calls[identity] = (self._calls[identity][0], answer.input)
+        told = self._ask_by_rule(data, answer.input) or _spell_hook("PreToolUse")
+        told["hookSpecificOutput"]["updatedInput"] = answer.input
+        return told
 
     def _on_control_response(self, frame: _ControlFrame) -> DialectOutput:
         response = frame.response
@@ -272,6 +327,18 @@ def _read_questions(given: dict[str, Any]) -> list[Question]:
         )
         for each in as_objects(given.get("questions"))
     ]
+
+
+def _spell_hook(event: str, **fields: object) -> dict[str, Any]:
+    return {"hookSpecificOutput": {"hookEventName": event, **fields}}
+
+
+def _read_output(data: dict[str, Any]) -> str:
+    """What a tool gave: its text where it is one, else all of it."""
+    given = data.get("tool_response", data.get("error"))
+    fields = as_object(given)
+    text = given if isinstance(given, str) else fields.get("stdout")
+    return text if isinstance(text, str) else "" if given is None else msgspec.json.encode(given).decode()
 
 
 def _encode_request(identity: str, request: dict[str, Any]) -> bytes:

@@ -6,6 +6,7 @@ import msgspec
 
 from inspan.contracts.driver import Launch, LaunchContext
 from inspan.contracts.prompt_fallbacks import schema_instruction
+from inspan.contracts.tool_grants import asks_first
 from inspan.protocol.task import Task
 
 from .launch import (
@@ -76,7 +77,7 @@ def _mode_argv(task: Task, context: LaunchContext) -> tuple[str, ...]:
 
 
 def _asks(task: Task) -> bool:
-    return bool(task.ask) and not takes_no_tools(task)
+    return asks_first(task) and not takes_no_tools(task)
 
 
 def _build_setup(task: Task, context: LaunchContext) -> Setup:

@@ -11,6 +11,7 @@ import msgspec
 from inspan.contracts.driver import Launch, LaunchContext
 from inspan.contracts.mcp_secrets import find_variable, mask_mcp_secrets, wrap_in_shell
 from inspan.contracts.prompt_fallbacks import MAX_ARGUMENT_BYTES, schema_instruction
+from inspan.contracts.tool_grants import asks_first
 from inspan.protocol.task import McpServer, Task
 
 TOKEN_VARIABLE = "INSPAN_RUN_TOKEN"
@@ -219,7 +220,7 @@ def _approval_settings(name: str, task: Task) -> str:
     Where somebody is to be asked, it asks about each: rules then answer for those that are allowed.
     """
     tools = [tool for tool in task.allowed_tools or () if tool == f"mcp__{name}" or tool.startswith(f"mcp__{name}__")]
-    allowed = f'default_tools_approval_mode="{"prompt" if task.ask else "approve"}"'
+    allowed = f'default_tools_approval_mode="{"prompt" if asks_first(task) else "approve"}"'
     if task.mode == "exec" or {f"mcp__{name}", f"mcp__{name}__*"} & set(tools):
         return allowed
     if not tools:

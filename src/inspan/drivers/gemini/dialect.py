@@ -8,7 +8,7 @@ import msgspec
 
 from inspan.contracts.dialect import NO_OUTPUT, DialectOutput, build_unrecognized
 from inspan.contracts.driver import Failure, match_failure
-from inspan.contracts.tool_grants import is_unrestricted
+from inspan.contracts.tool_grants import acts_unasked
 from inspan.dialects.json_values import Json, get_text
 from inspan.protocol.commands import Command
 from inspan.protocol.events import (
@@ -131,7 +131,7 @@ class GeminiDialect:
 
     def __init__(self, task: Task, reported: SessionTotals) -> None:
         self._task = task
-        self._restricted = bool(not is_unrestricted(task) or task.disallowed_tools)
+        self._restricted = bool(not acts_unasked(task) or task.disallowed_tools)
         self._tells_more = False
         self._text: list[str] = []
         self._blocks = 0

@@ -9,7 +9,7 @@ import msgspec
 from inspan.contracts.driver import Endpoint, Launch, LaunchContext
 from inspan.contracts.mcp_secrets import find_variable, mask_mcp_secrets, to_placeholders
 from inspan.contracts.prompt_fallbacks import escape_slash_command
-from inspan.contracts.tool_grants import is_unrestricted
+from inspan.contracts.tool_grants import acts_unasked
 from inspan.errors import BadInput
 from inspan.protocol.task import McpServer, Task
 
@@ -77,8 +77,8 @@ def _permission_argv(task: Task, context: LaunchContext, files: dict[str, bytes]
 
     A folder that is trusted by the flag alone is trusted too late for its settings and hooks to be read (0.61).
     """
-    argv = ["--approval-mode", "yolo" if is_unrestricted(task) else "default"]
-    if is_unrestricted(task) and not context.config:
+    argv = ["--approval-mode", "yolo" if acts_unasked(task) else "default"]
+    if acts_unasked(task) and not context.config:
         env["GEMINI_CLI_TRUST_WORKSPACE"] = "true"
     else:
         argv += ["--skip-trust", "--extensions", _NO_EXTENSION]

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 import msgspec
 
 from inspan.contracts.tool_grants import (
-    is_unrestricted,
+    acts_unasked,
+    asks_first,
     list_granted_tools,
     list_unasked_tools,
     offers_everything,
@@ -44,9 +45,9 @@ def build_rules(task: Task) -> bytes:
     A tool that is denied as a whole is not even offered to the model (0.61).
     """
     forbidden = _rules_for("disallowed_tools", task.disallowed_tools, decision="deny", priority=_FORBIDDEN)
-    if is_unrestricted(task):
+    if acts_unasked(task):
         return "".join(forbidden).encode()
-    granted = _build_asking_rules(task) if task.ask else _build_grants(task)
+    granted = _build_asking_rules(task) if asks_first(task) else _build_grants(task)
     everything = _format_rule({"toolName": "*"}, decision=_USUAL[_asks_about_all(task)], priority=_DENIED)
     return "".join([everything, *granted, *forbidden]).encode()
 
@@ -57,14 +58,14 @@ def _build_grants(task: Task) -> list[str]:
 
 
 def _asks_about_all(task: Task) -> bool:
-    return bool(task.ask) and offers_everything(task)
+    return asks_first(task) and offers_everything(task)
 
 
 def _build_asking_rules(task: Task) -> list[str]:
     """What it asks about, which the rules of the run or a person answer, and what only reads."""
     asked = () if _asks_about_all(task) else (*(_READERS if task.mode == "review" else ()), *list_granted_tools(task))
     offered = {split_pattern(tool)[0] for tool in asked}
-    unasked = list_unasked_tools(task, (*_ONLY_READING, *_HARMLESS))
+    unasked = (*list_unasked_tools(task, (*_ONLY_READING, *_HARMLESS)), *(_HARMLESS if task.hooks else ()))
     unasked = [tool for tool in unasked if _asks_about_all(task) or tool in offered]
     return [
         *_rules_for("ask", dict.fromkeys(asked), decision="ask_user", priority=_ASKED),

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from inspan.contracts.driver import Launch, LaunchContext
-from inspan.contracts.tool_grants import is_unrestricted
+from inspan.contracts.tool_grants import acts_unasked
 from inspan.protocol.task import McpServer, Task
 
 from .permissions import build_rules
@@ -56,7 +56,7 @@ def launch(task: Task, context: LaunchContext) -> Launch:
 
 def _obeys_project(task: Task, context: LaunchContext) -> bool:
     """A project's settings start servers, and its plugins and tools are run before the first turn."""
-    return is_unrestricted(task) and not context.config
+    return acts_unasked(task) and not context.config
 
 
 def _model_name(task: Task, context: LaunchContext) -> str:

@@ -5,7 +5,8 @@ from typing import Any, cast
 import msgspec
 
 from inspan.contracts.tool_grants import (
-    is_unrestricted,
+    acts_unasked,
+    asks_first,
     list_granted_tools,
     list_unasked_tools,
     offers_everything,
@@ -45,9 +46,9 @@ _REDIRECTION = "*>*"
 def build_rules(task: Task) -> Rules:
     """The rules of a task for the agent that it is given; without any, its usual ones hold."""
     made: Rules = {}
-    if task.ask:
+    if asks_first(task):
         made = _build_asking_rules(task)
-    elif not is_unrestricted(task):
+    elif not acts_unasked(task):
         made = {"*": "deny", **_grant_rules(task), **_folder_rules(task)}
     for name, pattern in map(_to_permission, task.disallowed_tools):
         _add_rule(made, name, pattern, "deny")

@@ -8,7 +8,8 @@ from inspan.contracts.driver import Launch, LaunchContext, WireName
 from inspan.contracts.mcp_secrets import mask_mcp_secrets, to_placeholders
 from inspan.contracts.tool_grants import (
     READ_ONLY_ENV,
-    is_unrestricted,
+    acts_unasked,
+    asks_first,
     list_granted_tools,
     offers_everything,
     split_pattern,
@@ -80,6 +81,8 @@ def build_launch(task: Task, context: LaunchContext, head: Sequence[str]) -> Lau
 
 def list_unquestioned(task: Task) -> tuple[str, ...]:
     """Pi's names of the tools that are used without a question, unless a pattern of `ask` is about the call."""
+    if "before_tool" in task.hooks:
+        return ()
     whole = {_to_own_name(tool) for tool in task.allowed_tools or () if not _pattern_of(tool)}
     if task.mode == "exec" and task.allowed_tools is not None:
         return tuple(name for name in _ONLY_READING if name in whole)
@@ -91,7 +94,7 @@ def _mode_argv(task: Task) -> list[str]:
     """The tools on offer: one that is not offered cannot be called either ("Tool write not found", 0.87 and 1.5)."""
     denied = [_to_own_name(tool) for tool in task.disallowed_tools if not _pattern_of(tool)]
     words = ["--exclude-tools", ",".join(denied)] if denied else []
-    if is_unrestricted(task):
+    if acts_unasked(task):
         return words
     # Another extension could change a call after it was allowed.
     words += ["--no-extensions", *(["--extension", "builtin:mcp"] if _select_servers(task) else [])]
@@ -107,7 +110,7 @@ def _source_argv(task: Task, context: LaunchContext) -> list[str]:
     The workspace's skills are always there: without a terminal Pi leaves out all of a project that nobody has trusted,
     without a word. In the profile clean those below HOME are left out, which it reads wherever its own folder is.
     """
-    words = ["--no-approve"] if context.config or not is_unrestricted(task) else []
+    words = ["--no-approve"] if context.config or not acts_unasked(task) else []
     words += ["--no-skills"] if context.config else []
     return [*words, *(word for folder in SKILLS for word in ("--skill", f"{context.cwd}/{folder}"))]
 
@@ -152,7 +155,7 @@ def _build_run_extension(task: Task, context: LaunchContext, servers: Mapping[st
         "allowed": _allow_rules(task),
         "denied": _group_patterns(task.disallowed_tools),
     }
-    if task.ask:
+    if asks_first(task):
         named = {_to_own_name(tool) for tool in task.ask}
         run["unasked"] = [name for name in list_unquestioned(task) if name not in named]
     return build_extension(run)
