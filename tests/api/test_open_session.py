@@ -1,8 +1,10 @@
 """Open sessions with the real programs: one process, many messages, whatever the agent."""
 
 import asyncio
+import json
 import os
 import signal
+import sys
 from typing import Unpack
 
 import pytest
@@ -13,7 +15,7 @@ from inspan.agents.registry import load_drivers
 from inspan.api.options import SessionOptions
 from inspan.contracts.driver import SessionSupport
 from inspan.errors import CommandRefused, SessionClosed
-from inspan.protocol.events import Question
+from inspan.protocol.events import Question, ToolCompleted
 from tests.agents.conversation import WAIT_STEP
 from tests.cli_env import list_pids, open_files
 
@@ -318,3 +320,75 @@ def test_a_session_that_was_let_go_of_stays_open(agents: RunEnv) -> None:
     assert asyncio.run(scene()) == ["Good."] * 3
     (ended,) = [event for event in agents.events() if isinstance(event, inspan.RunEnded)]
     assert ended.reason == "done"
+
+
+# An MCP server that asks the user something in the middle of a call, and gives back what it was told.
+_ELICITING = """
+import json
+import sys
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "size": {"type": "integer", "title": "How large?"},
+        "colour": {"type": "string", "enum": ["red", "blue"], "description": "Which colour?"},
+    },
+    "required": ["size"],
+}
+
+
+def send(message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+for line in sys.stdin:
+    message = json.loads(line)
+    method, identity = message.get("method"), message.get("id")
+    if method == "initialize":
+        version = message["params"]["protocolVersion"]
+        about = {"capabilities": {"tools": {}}, "serverInfo": {"name": "shop", "version": "1"}}
+        send({"id": identity, "result": {"protocolVersion": version, **about}})
+    elif method == "tools/list":
+        tool = {"name": "order", "description": "Orders.", "inputSchema": {"type": "object", "properties": {}}}
+        send({"id": identity, "result": {"tools": [tool]}})
+    elif method == "tools/call":
+        called = identity
+        send({"id": 900, "method": "elicitation/create", "params": {"message": "Order", "requestedSchema": SCHEMA}})
+    elif identity == 900:
+        told = json.dumps(message["result"], sort_keys=True)
+        send({"id": called, "result": {"content": [{"type": "text", "text": told}]}})
+    elif method and identity is not None:
+        send({"id": identity, "result": {}})
+"""
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ({"size": "3", "colour": "blue"}, {"action": "accept", "content": {"colour": "blue", "size": 3}}),
+        ({"size": "many", "colour": "blue"}, {"action": "decline"}),
+    ],
+    ids=["fit", "unfit"],
+)
+@can_hold(questions=True)
+def test_what_an_mcp_server_asks_is_a_question(
+    agents: RunEnv, agent: str, answers: dict[str, str], told: dict[str, object]
+) -> None:
+    program = agents.root / "shop.py"
+    program.write_text(_ELICITING)
+    servers = {"shop": inspan.McpServer(command=sys.executable, args=(str(program),))}
+    scenario = '[[call]]\nuse = {tool = "order", server = "shop", input = {}}\n[[call]]\nsay = "ordered"\n'
+
+    def answer(questions: list[Question]) -> dict[str, str]:
+        return {each.text: answers["colour" if each.options else "size"] for each in questions}
+
+    async def scene() -> AgentResult:
+        async with open_session(
+            agents, agent, scenario, mcp_servers=servers, on_permission=lambda _: True, on_question=answer
+        ) as session:
+            return await session.send_message("order it")
+
+    result = asyncio.run(scene())
+    assert (result.message, result.reason) == ("ordered", "done"), result.error
+    (output,) = [event.output for event in agents.events() if isinstance(event, ToolCompleted)]
+    assert json.loads(output) == told

@@ -10,6 +10,7 @@ from inspan.contracts.driver import Launch, LaunchContext
 from inspan.contracts.file_requests import FileResult
 from inspan.contracts.permissions import Rulebook
 from inspan.contracts.prompt_fallbacks import escape_slash
+from inspan.dialects.elicitation import fill_form, read_questions
 from inspan.dialects.json_values import as_object, as_objects, get_text
 from inspan.protocol.commands import Answer, AnswerHook, Cancel, Command, Configure, Interrupt, SendMessage
 from inspan.protocol.events import (
@@ -92,6 +93,7 @@ class ClaudeRpcDialect(ClaudeDialect):
         self._requests = 0
         self._asked: dict[str, tuple[str, dict[str, Any]]] = {}
         self._hooked: dict[str, dict[str, Any]] = {}
+        self._forms: dict[str, _ControlFrame] = {}
         self._interrupting = False
         self._unheard: list[str] = []
         self._held: _TurnEnd | None = None
@@ -159,6 +161,8 @@ class ClaudeRpcDialect(ClaudeDialect):
         return DialectOutput(frames=[msgspec.json.encode(spelled) + b"\n"])
 
     def _send_answer(self, answer: Answer) -> DialectOutput:
+        if form := self._forms.pop(answer.id, None):
+            return self._send_form(form, answer)
         request_id, given = self._asked.pop(answer.id, ("", {}))
         if not request_id:
             return NO_OUTPUT
@@ -223,6 +227,8 @@ class ClaudeRpcDialect(ClaudeDialect):
             return self._on_permission_request(frame)
         if kind == "hook_callback":
             return self._on_hook(frame)
+        if kind == "elicitation" and self._task.ask and frame.request.get("mode") == "form":
+            return self._on_form(frame)
         error = {"subtype": "error", "request_id": frame.request_id, "error": f"not supported: {kind}"}
         return DialectOutput(
             [build_unrecognized(msgspec.json.encode(frame.request), f"control request {kind}")],
@@ -239,6 +245,20 @@ class ClaudeRpcDialect(ClaudeDialect):
             return DialectOutput([QuestionAsked(id=identity, questions=_read_questions(given))])
         why = get_text(request, "decision_reason")
         return DialectOutput([PermissionAsked(id=identity, tool=tool, input=given, reason=why)])
+
+    def _on_form(self, frame: _ControlFrame) -> DialectOutput:
+        """What an MCP server wants to know from the user."""
+        identity = f"asked-{frame.request_id}"
+        self._forms[identity] = frame
+        words = get_text(frame.request, "message")
+        questions = read_questions(words, frame.request.get("requested_schema"))
+        return DialectOutput([QuestionAsked(id=identity, questions=questions)])
+
+    def _send_form(self, frame: _ControlFrame, answer: Answer) -> DialectOutput:
+        words, schema = get_text(frame.request, "message"), frame.request.get("requested_schema")
+        filled = fill_form(words, schema, answer.answers) if answer.allowed else None
+        told: dict[str, Any] = {"action": "decline"} if filled is None else {"action": "accept", "content": filled}
+        return DialectOutput(frames=[_encode_response(frame.request_id, told)])
 
     def _on_hook(self, frame: _ControlFrame) -> DialectOutput:
         name, data = get_text(frame.request, "callback_id"), as_object(frame.request.get("input"))

@@ -81,7 +81,7 @@ class CodexRpcDialect(CodexDialect):
         self._busy = self._interrupting = self._done = False
         self._total = self._counted = reported.usage
         self._open_items: dict[str, Json] = {}
-        self._questions = ServerQuestions(self._open_items)
+        self._questions = ServerQuestions(self._open_items, asks=bool(task.ask))
         self._requests = 0
         self._waiting: dict[Id, Callable[[Message], DialectOutput]] = {}
         self._commands: dict[type[Command], Callable[[Any], DialectOutput]] = {

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from inspan.contracts.dialect import NO_OUTPUT, DialectOutput
+from inspan.dialects.elicitation import fill_form, read_questions
 from inspan.dialects.json_values import Json, as_object, as_objects, get_text
 from inspan.framing import jsonrpc
 from inspan.framing.jsonrpc import Id, Message
@@ -23,10 +24,12 @@ class _Asked(NamedTuple):
 
 
 class ServerQuestions:
-    """Those that are open. `open_items` are the items that have begun, by their id: questions only name them."""
+    """Those that are open; `asks` says that somebody is there to answer. `open_items` are the items that have begun, by
+    their id: questions only name them."""
 
-    def __init__(self, open_items: Mapping[str, Json]) -> None:
+    def __init__(self, open_items: Mapping[str, Json], *, asks: bool) -> None:
         self._open_items = open_items
+        self._asks = asks
         self._asked: dict[str, _Asked] = {}
         self._methods: dict[str, Callable[[Message, Json], DialectOutput]] = {
             "item/commandExecution/requestApproval": self._on_command,
@@ -60,16 +63,29 @@ class ServerQuestions:
         """A server's question. Whether one of its tools may be called is asked in this way too."""
         server, meta = get_text(params, "serverName"), as_object(params.get("_meta"))
         if meta.get("codex_approval_kind") != "mcp_tool_call":
-            told = f"the MCP server {server} asked what nobody is asked here: {get_text(params, 'message')}"
-            return DialectOutput(
-                [ErrorReported(message=told)], [jsonrpc.encode_result(message.id, _spell_action(None))]
-            )
+            return self._on_form(message, params, server)
         given = meta.get("tool_params")
         identity, tool = self._find_call(server, given)
         asked = PermissionAsked(
             id=identity or f"asked-{message.id}", tool=tool, input=given, reason=get_text(params, "message")
         )
         return self._ask(message, _spell_action, asked)
+
+    def _on_form(self, message: Message, params: Json, server: str) -> DialectOutput:
+        """What a server itself wants to know."""
+        words, schema = get_text(params, "message"), params.get("requestedSchema")
+        if not self._asks or params.get("mode") != "form":
+            told = f"the MCP server {server} asked what nobody is asked here: {words}"
+            declined = jsonrpc.encode_result(message.id, _spell_action(None))
+            return DialectOutput([ErrorReported(message=told)], [declined])
+
+        def spell(answer: Answer) -> Json:
+            filled = fill_form(words, schema, answer.answers) if answer.allowed else None
+            return {"action": "decline" if filled is None else "accept", "content": filled, "_meta": None}
+
+        identity = f"asked-{message.id}"
+        self._asked[identity] = _Asked(message.id, spell)
+        return DialectOutput([QuestionAsked(id=identity, questions=read_questions(words, schema))])
 
     def _find_call(self, server: str, given: object) -> tuple[str, str]:
         """The call that is asked about, which is not named: its id, and the tool as rules have it."""
