@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-WAIT_S = 60.0
+WAIT_S = 120.0
 T = TypeVar("T")
 
 
@@ -118,18 +118,30 @@ class CliEnv:
         return found[0]
 
     def events(self, run_id: str = "") -> list[dict[str, Any]]:
-        """The events of a run's log as plain data, in order."""
-        lines = (self.folder(run_id) / "events.jsonl").read_bytes().splitlines()
-        return [json.loads(line)["event"] for line in lines]
+        """The events of a run's log as plain data, in order; of a living run those whose records are whole."""
+        log = self.folder(run_id) / "events.jsonl"
+        whole, _, _ = (log.read_bytes() if log.exists() else b"").rpartition(b"\n")
+        return [json.loads(line)["event"] for line in whole.splitlines()]
 
     def kinds(self, run_id: str = "") -> list[str]:
         return [event["kind"] for event in self.events(run_id)]
 
+    def wait_for_events(self, run_id: str, *kinds: str) -> None:
+        """Waits until events of all these kinds are in a run's log: what they tell of may have happened long before."""
+        wait_until(lambda: set(kinds) <= set(self.kinds(run_id)), f"{', '.join(kinds)} in the log")
+
     def supervisor(self, run_id: str) -> int:
-        """The pid of a run's supervisor: the process that holds its lock open."""
-        lock = str(self.folder(run_id) / "lock")
-        found = wait_until(lambda: [pid for pid in list_pids() if lock in open_files(pid)], "a supervisor")
-        return found[0]
+        """The pid of a run's supervisor."""
+        (found,) = wait_until(lambda: self.find_supervisors(run_id), "a supervisor")
+        return found
+
+    def find_supervisors(self, run_id: str) -> list[int]:
+        """The process that holds a run's lock and writes its own log; none before the run's start and after its end.
+
+        Whoever starts a run holds the lock, too, until it has handed it on.
+        """
+        held = {str(self.folder(run_id) / name) for name in ("lock", "supervisor.log")}
+        return [pid for pid in list_pids() if held <= open_files(pid)]
 
     def close(self) -> None:
         for process in self.processes:
@@ -202,10 +214,34 @@ def processes_of(run_id: str) -> list[int]:
 
 
 def kill_process(pid: int) -> None:
+    """Kills a process without a word; it has let go of its files and locks when this returns."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
-        pass
+        return
+    wait_until(lambda: _is_dead(pid), f"end of {pid}")
+
+
+def read_parent(pid: int) -> int:
+    """The pid of a process's parent; 0 when it is gone."""
+    return int((_read_status(pid) or ["", "0"])[1])
+
+
+def _is_dead(pid: int) -> bool:
+    """Whether nothing of a process runs any more: what is left is for its parent to reap."""
+    status = _read_status(pid)
+    try:
+        return not status or (status[0] in "ZX" and len(os.listdir(f"/proc/{pid}/task")) <= 1)
+    except OSError:
+        return True
+
+
+def _read_status(pid: int) -> list[str]:
+    """What the kernel tells of a process behind its name: its state, its parent and more; empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def _read_environment(pid: int) -> bytes:

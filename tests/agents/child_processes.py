@@ -1,9 +1,10 @@
 """A shell command that starts children of its own, each hiding from whoever wants to end it in another way."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.cli_env import CliEnv, processes_of, wait_until
+from tests.cli_env import CliEnv, processes_of, read_parent, wait_until
 
 CHILDREN = ("own-session", "double-fork", "nohup", "deaf", "no-environment")
 _PROGRAM = """
@@ -46,16 +47,29 @@ def hanging_scenario(cli_env: CliEnv, *, usage: str = "") -> str:
 
 
 def wait_for_children(cli_env: CliEnv) -> None:
-    """Waits until every child of the command is there."""
+    """Waits until every child of the command is there, and the call that ordered it is in the log of the only run."""
     marks = [cli_env.work / f"{way}.started" for way in CHILDREN]
     wait_until(lambda: all(mark.exists() for mark in marks), "family")
+    # An agent may begin with a command before its call has ended, and its supervisor writes down both in its own time.
+    cli_env.wait_for_events(cli_env.folder().name, "thread_started", "model_call_ended")
 
 
 def agent_pid_of(cli_env: CliEnv, run_id: str, name: str) -> int:
     """The pid of a run's agent itself, among the processes that hold it and those that it started."""
     program = os.path.realpath(cli_env.env[f"INSPAN_{name.upper()}_BIN"])
-    found = wait_until(lambda: [pid for pid in processes_of(run_id) if _program(pid) == program], "agent")
-    return min(found)
+
+    def find_first() -> list[int]:
+        """Its helpers may be the same program, below it; their numbers say nothing, for numbers come round again."""
+        found = {pid for pid in processes_of(run_id) if _program(pid) == program}
+        return [pid for pid in found if found.isdisjoint(_ancestors(pid))]
+
+    (agent,) = wait_until(find_first, "agent")
+    return agent
+
+
+def _ancestors(pid: int) -> Iterator[int]:
+    while pid := read_parent(pid):
+        yield pid
 
 
 def _program(pid: int) -> str:

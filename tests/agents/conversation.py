@@ -110,6 +110,7 @@ class Conversation:
         )
         wait_until((self.cli_env.work / "started").exists, "tool")
         wait_until(lambda: has_saved_tool_use(self.cli_env), "transcript")
+        self.cli_env.wait_for_events(run_id, "thread_started", "model_call_ended")
         return run_id
 
     def release(self, run_id: str) -> None:

@@ -20,7 +20,8 @@ from inspan.gateway.wires import find_wire
 from inspan.gateway.wires.wire import Answer, ToolUse, Wire, list_objects
 from inspan.protocol.usage import Usage
 
-WAIT_S = 60.0
+# Longer than a test may take: what waits for its word goes on before it only when the test is over.
+WAIT_S = 300.0
 KEY = "provider-key-0123456789"
 Json = dict[str, Any]
 

@@ -186,7 +186,7 @@ def test_an_interrupt_ends_the_run_that_asks_again(cli_env: CliEnv, style: Style
     process = cli_env.start(*_command(cli_env, style, NUMBER, build_scenario(REFUSES) + again))
     second = wait_until(lambda: _find_started_run(cli_env, 2), "second run")
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=120)
     assert process.returncode == 130
     assert cli_env.events(second)[-1]["reason"] == "interrupted"
     assert len(_runs(cli_env)) == 2

@@ -1,21 +1,18 @@
 """Agents that are an API: a real host process on a scripted model, ended, broken and refused in every way."""
 
 import json
-import os
-import signal
 from pathlib import Path
 
 import pytest
 
 from tests.cli.refusal import expect_refusal
-from tests.cli_env import CliEnv, processes_of, wait_until
+from tests.cli_env import CliEnv, kill_process, processes_of
 
 from .apis import COMPATIBLE, KEY, XAI, Api, agent_events, each_api, each_language, env_without_agents, run_scripted
 from .run_checks import DONE, KILLED, STOPPED, End, check_end
 from .styles import PER_CALL
 
 __all__ = ["env_without_agents"]
-pytestmark = pytest.mark.timeout(120)
 SAYS = '[[call]]\nthink = "hm"\nsay = ["hel", "lo \\u2028 🙂"]\n'
 TOKENS = {"input": 100, "output": 7, "cache_read": 20, "cache_write": 10, "reasoning": 3}
 STALLS = '[[call]]\nsay = "so far"\nstall = "mid-stream"\n'
@@ -25,8 +22,7 @@ SECRET = "Qz7-4kP9vX2mN8bT5wR1"
 def start_stalled(cli_env: CliEnv, agent: str) -> str:
     """A run whose model has begun to speak and does not go on."""
     run_id = cli_env.detach(agent, STALLS, "--mode", "complete", "--partial")
-    log = cli_env.folder(run_id) / "events.jsonl"
-    wait_until(lambda: log.exists() and "text_delta" in cli_env.kinds(run_id), "its first words")
+    cli_env.wait_for_events(run_id, "text_delta")
     return run_id
 
 
@@ -119,7 +115,7 @@ def test_a_run_can_be_stopped_and_nothing_is_left(env_without_agents: CliEnv, or
 
 def test_a_supervisor_that_dies_takes_the_call_with_it(env_without_agents: CliEnv) -> None:
     run_id = start_stalled(env_without_agents, "xai")
-    os.kill(env_without_agents.supervisor(run_id), signal.SIGKILL)
+    kill_process(env_without_agents.supervisor(run_id))
     check_end(env_without_agents, run_id, end=End(outcome="lost", reason="supervisor_lost", code=1))
 
 

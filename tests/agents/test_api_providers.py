@@ -29,7 +29,6 @@ from .fake_provider import FakeProvider, PlannedAnswer, ReceivedCall
 from .gateway_runs import collect_output, find_leaks
 
 __all__ = ["env_without_agents"]
-pytestmark = pytest.mark.timeout(120)
 USED = Usage(input=1_000, output=200, cache_read=300, reasoning=50)
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
@@ -123,7 +122,7 @@ def test_the_python_interface_asks_again_where_there_is_no_session(env_without_a
             cwd=env_without_agents.work,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
     assert (done.stdout, done.stderr) == ("done {'n': 7} 2\n", "")

@@ -117,8 +117,8 @@ def test_an_agent_that_waits_for_another_of_its_subagents_is_not_waited_for(cli_
     with FakeProvider(plan, cwd=cli_env.work) as till:
         bill = Account(cli_env, till).run("claude", "--budget", "2calls")
         assert_refused(bill, till, after=2)
-    # Two seconds to leave by itself, and the steps by which a run is ended: far from what its tool wants.
-    assert 2.0 <= bill.ended["duration_s"] < 60.0
+    # Five seconds to leave by itself, and the steps by which a run is ended: far from what its tool wants.
+    assert 5.0 <= bill.ended["duration_s"] < 100.0
     check_no_processes(cli_env, bill.run_id)
 
 
@@ -165,8 +165,8 @@ def test_an_agent_that_hears_no_refusal_is_made_to_leave(cli_env: CliEnv, fake: 
     assert len(till.received) == 3
     assert len(bill.refused) > 1
     assert bill.ended["signal"] == 9
-    # Two seconds to leave by itself, three after an interrupt, two after a request to terminate; then it is killed.
-    assert 7.0 <= bill.ended["duration_s"] < 7.0 + 5.0
+    # Five seconds to leave by itself, three after an interrupt, two after a request to terminate; then it is killed.
+    assert 10.0 <= bill.ended["duration_s"] < 100.0
     check_no_processes(cli_env, bill.run_id)
 
 
@@ -253,7 +253,8 @@ def test_a_budget_of_time_ends_a_run_whose_tool_hangs(cli_env: CliEnv, style: St
         bill = account.run(style.agent, "--budget", "3s")
     assert bill.verdict == LIMITED
     assert [event["node"] for event in bill.select_events("budget_refused")] == [f"run {bill.run_id}"]
-    assert bill.ended["message"].startswith(f"The budget of run {bill.run_id} is 3 s of run time: 3")
+    said, _, spent = bill.ended["message"].removesuffix(" s of run time spent.").rpartition(": ")
+    assert (said, float(spent) >= 3.0) == (f"The budget of run {bill.run_id} is 3 s of run time", True)
     # Counted from before the agent's start, which its own duration leaves out.
     assert account.node("task")["spent"]["seconds"] >= 3.0
     check_no_processes(cli_env, bill.run_id)
@@ -338,7 +339,7 @@ def _run_in_python(
 
 def _wait_past_midnight() -> None:
     left_s = DAY_S - time.time() % DAY_S
-    if left_s < 30:
+    if left_s < 120:
         time.sleep(left_s)
 
 

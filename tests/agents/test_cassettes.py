@@ -16,7 +16,6 @@ from tests.gateway.scripted_gateway import TOKEN, ScriptedGateway
 
 from .styles import CLAUDE, Style, each_agent, each_style
 
-pytestmark = pytest.mark.timeout(120)
 Event = dict[str, Any]
 # A provider's key, which is all that the provider of the tests lets in.
 KEYS = {"ANTHROPIC_API_KEY": TOKEN, "CODEX_API_KEY": TOKEN}

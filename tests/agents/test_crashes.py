@@ -87,7 +87,7 @@ def test_a_follower_outlives_the_supervisor_and_tells_the_loss(cli_env: CliEnv, 
     wait_for_children(cli_env)
     run_id = cli_env.folder().name
     kill_process(cli_env.supervisor(run_id))
-    assert follower.wait(timeout=60) == 1
+    assert follower.wait(timeout=120) == 1
     check_end(cli_env, run_id, end=LOST, usage=PER_CALL)
 
 
@@ -98,11 +98,11 @@ def test_a_run_goes_on_without_its_follower_and_can_be_followed_again(cli_env: C
     wait_until((cli_env.work / "started").exists, "tool")
     run_id = cli_env.folder().name
     kill_process(follower.pid)
-    assert follower.wait(timeout=60) == -signal.SIGKILL
+    assert follower.wait(timeout=120) == -signal.SIGKILL
     again = cli_env.start("events", "-f", run_id)
     assert processes_of(run_id)
     (cli_env.work / "go").touch()
-    told, _ = again.communicate(timeout=60)
+    told, _ = again.communicate(timeout=120)
     assert again.returncode == 0
     lines = [json.loads(line) for line in told.splitlines()]
     assert [line["event"] for line in lines] == cli_env.events(run_id)

@@ -44,7 +44,7 @@ def test_other_ways_of_containment_leave_no_child(cli_env: CliEnv, way: str, ord
 def test_one_interrupt_ends_the_run_that_a_command_follows(cli_env: CliEnv, style: Style) -> None:
     run_id, follower = _start_followed(cli_env, style)
     follower.send_signal(signal.SIGINT)
-    assert follower.wait(timeout=60) == 130
+    assert follower.wait(timeout=120) == 130
     check_end(cli_env, run_id, end=INTERRUPTED, usage=PER_CALL)
 
 
@@ -52,7 +52,7 @@ def test_one_interrupt_ends_the_run_that_a_command_follows(cli_env: CliEnv, styl
 def test_a_terminated_follower_stops_its_run(cli_env: CliEnv, style: Style) -> None:
     run_id, follower = _start_followed(cli_env, style)
     follower.send_signal(signal.SIGTERM)
-    assert follower.wait(timeout=60) == 143
+    assert follower.wait(timeout=120) == 143
     check_end(cli_env, run_id, end=STOPPED, usage=PER_CALL)
 
 
@@ -60,7 +60,7 @@ def test_a_terminated_follower_stops_its_run(cli_env: CliEnv, style: Style) -> N
 def test_an_agent_that_does_not_react_is_killed_in_the_end(cli_env: CliEnv, style: Style) -> None:
     run_id, follower = _start_followed(cli_env, style, frozen=True)
     follower.send_signal(signal.SIGINT)
-    assert follower.wait(timeout=60) == 130
+    assert follower.wait(timeout=120) == 130
     check_end(cli_env, run_id, end=INTERRUPTED, usage=PER_CALL)
     assert _measure_ending_s(cli_env, run_id) >= POLITE_S
 
@@ -71,7 +71,7 @@ def test_a_second_interrupt_does_not_wait_for_politeness(cli_env: CliEnv, style:
     follower.send_signal(signal.SIGINT)
     wait_until(lambda: "ending_began" in cli_env.kinds(run_id), "ending")
     follower.send_signal(signal.SIGINT)
-    assert follower.wait(timeout=60) == 130
+    assert follower.wait(timeout=120) == 130
     check_end(cli_env, run_id, end=INTERRUPTED, usage=PER_CALL)
     assert _measure_ending_s(cli_env, run_id) < POLITE_S
 

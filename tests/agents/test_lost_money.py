@@ -163,8 +163,7 @@ def test_runs_at_once_that_are_all_killed_leave_their_tree_spent(cli_env: CliEnv
         second = [account.detach("claude", "--task", "b") for _ in range(3)]
         wait_until(lambda: len(till.received) == most, "all that fit")
         for run_id in (*first, *second):
-            kill_process(cli_env.supervisor(run_id))
-        wait_until(lambda: not any(processes_of(run_id) for run_id in (*first, *second)), "empty house")
+            _kill(cli_env, run_id)
         assert len(till.received) == most
         found = {(each["node"], each["task"]): each["spent"]["calls"] for each in account.budget()}
         assert found.pop(("project", None)) == most
@@ -244,6 +243,7 @@ def test_a_lost_run_keeps_its_price(cli_env: CliEnv, fake: Fake) -> None:
         wait_until(lambda: len(till.received) == 3, "third call")
         wait_until(lambda: _rows_under_way(cli_env, "call = 3 AND input IS NOT NULL"), "word of the meter")
         wait_until(lambda: len(account.ledger) == 2, "two that are settled")
+        wait_until(lambda: cli_env.kinds(run_id).count("model_call_ended") == 2, "both in the log")
         _kill(cli_env, run_id)
         bill = account.wait_for_run(run_id)
     begun = Usage(**{**_fields(_usage(3)), "output": 1, "reasoning": 0})
@@ -359,20 +359,19 @@ def _detach(account: Account, cli_env: CliEnv) -> str:
 
 
 def _kill(cli_env: CliEnv, run_id: str) -> None:
-    """Ends the supervisor without a word, unless the run is over; nothing of it is left."""
-    if not _is_over(cli_env, run_id):
-        kill_process(cli_env.supervisor(run_id))
+    """Ends the supervisor without a word, unless the run is over or ends by itself meanwhile; nothing is left of it."""
+    wait_until(lambda: _is_over(cli_env, run_id) or cli_env.find_supervisors(run_id), "supervisor, or the run's end")
+    for pid in cli_env.find_supervisors(run_id):
+        kill_process(pid)
     wait_until(lambda: not processes_of(run_id), "empty house")
 
 
 def _has_begun(cli_env: CliEnv, run_id: str) -> bool:
-    log = cli_env.folder(run_id) / "events.jsonl"
-    return log.exists() and "thread_started" in cli_env.kinds(run_id)
+    return "thread_started" in cli_env.kinds(run_id)
 
 
 def _is_over(cli_env: CliEnv, run_id: str) -> bool:
-    log = cli_env.folder(run_id) / "events.jsonl"
-    return log.exists() and "run_ended" in cli_env.kinds(run_id)
+    return "run_ended" in cli_env.kinds(run_id)
 
 
 def _owner(cli_env: CliEnv) -> str:

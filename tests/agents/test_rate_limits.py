@@ -17,7 +17,8 @@ from .conversation import WAIT_STEP
 from .fake_provider import KEY, FakeProvider, PlannedAnswer, ReceivedCall, plan_tool_calls, usage_of
 from .styles import Style, each_agent
 
-HOLD_S = 3
+# Longer than an agent may take from the end of a tool to its next call, on a machine that has much else to do.
+HOLD_S = 10
 OTHER_KEY = "another-key-9876543210"
 OF_CODEX, ANOTHER = "gpt-6.1-sol", "gpt-5.5"
 WAITS = WAIT_STEP.removeprefix("run = '").removesuffix("'")
@@ -28,7 +29,7 @@ Headers = Callable[[], dict[str, str]]
 def _plan_limit_headers() -> dict[str, str]:
     """As a plan says that its window is used up; for longer than a run that waits goes without looking again."""
     status = {"anthropic-ratelimit-unified-status": "rejected"}
-    return {**status, "anthropic-ratelimit-unified-reset": str(int(time.time()) + 7)}
+    return {**status, "anthropic-ratelimit-unified-reset": str(int(time.time()) + HOLD_S + 4)}
 
 
 WAYS: dict[str, tuple[str, int, Headers]] = {

@@ -75,7 +75,7 @@ class Direct:
         if moment != "tool":
             self._provider.next_stall()
         # An agent may call its model before it has told, or its supervisor written down, how its session is called.
-        wait_until(lambda: "thread_started" in self._house.kinds(run_id), "session in the log")
+        self._house.wait_for_events(run_id, "thread_started")
         kill_process(self._house.supervisor(run_id))
         return run_id
 

@@ -19,9 +19,10 @@ say = "went on"
 
 
 def start_waiting_run(cli_env: CliEnv, *more: str) -> str:
-    """Starts a run whose tool waits for `release_tool`, and gives its id once the tool is at it."""
+    """Starts a run whose tool waits for `release_tool`, and gives its id once the tool is at it and the log says so."""
     run_id = cli_env.detach("scripted", WAITS, *more)
     wait_until(lambda: (cli_env.work / "started").exists(), "tool")
+    cli_env.wait_for_events(run_id, "model_call_ended", "tool_started")
     return run_id
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 
 from inspan.protocol.wire import encode_record, unpack_record
 from inspan.stores.run_folder import lock_run, open_folder
-from tests.cli_env import CliEnv, processes_of, wait_until
+from tests.cli_env import CliEnv, kill_process, processes_of, wait_until
 
 from .refusal import expect_refusal, parse_refusal
 from .scenarios import SAYS_HELLO, last_event, release_tool, run_to_end, start_waiting_run
@@ -193,7 +192,7 @@ def test_a_log_that_cannot_be_read_can_be_deleted(
 
 def test_a_damaged_run_whose_supervisor_died_is_listed_among_the_living_ones(cli_env: CliEnv) -> None:
     lost = start_waiting_run(cli_env)
-    os.kill(cli_env.supervisor(lost), signal.SIGKILL)
+    kill_process(cli_env.supervisor(lost))
     wait_until(lambda: not processes_of(lost), "end")
     damage_log(cli_env.folder(lost) / "events.jsonl")
     living = start_waiting_run(cli_env)
@@ -209,7 +208,7 @@ def test_a_damaged_run_whose_supervisor_died_is_listed_among_the_living_ones(cli
 
 def test_a_log_whose_last_record_is_torn_is_read_up_to_it(cli_env: CliEnv) -> None:
     lost = start_waiting_run(cli_env)
-    os.kill(cli_env.supervisor(lost), signal.SIGKILL)
+    kill_process(cli_env.supervisor(lost))
     wait_until(lambda: not processes_of(lost), "end")
     with (cli_env.folder(lost) / "events.jsonl").open("ab") as log:
         log.write(b'{"n":5,"t":1.0')
@@ -294,8 +293,8 @@ def test_a_run_whose_folder_is_removed_while_it_is_followed_is_called_gone(cli_e
     wait_until(lambda: _watches(follower.pid), "follower")
     supervisor = cli_env.supervisor(run_id)
     wait_until(lambda: _is_removed(cli_env.folder(run_id)), "removal")
-    os.kill(supervisor, signal.SIGKILL)
-    _, err = follower.communicate(timeout=60)
+    kill_process(supervisor)
+    _, err = follower.communicate(timeout=120)
     assert follower.returncode == 2
     assert f"Run {run_id} is gone: its folder was removed." in err.decode()
 

@@ -119,7 +119,7 @@ task = inspan.Task(agent="scripted", prompt="x", cwd={str(cli_env.work)!r}, mode
 asyncio.run(inspan.run(task, reporter=MarksReporter()))
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], env=cli_env.env, cwd=cli_env.work, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program], env=cli_env.env, cwd=cli_env.work, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
     first, *_, said, ended, last = done.stdout.splitlines()
@@ -153,7 +153,7 @@ def test_a_wire_is_one_file_and_the_list(cli_env: CliEnv, copy: Path) -> None:
     _insert(wires / "__init__.py", before="WIRES: tuple", line="from .talk import TalkWire\n\n")
     _insert(wires / "__init__.py", before="GenerateWire())", line="TalkWire(), ")
     done = subprocess.run(
-        [sys.executable, "-c", _TALK], env=cli_env.env, cwd=cli_env.work, capture_output=True, timeout=60, check=True
+        [sys.executable, "-c", _TALK], env=cli_env.env, cwd=cli_env.work, capture_output=True, timeout=120, check=True
     )
     stranger, models, talked, refused = json.loads(done.stdout)
     assert talked["choices"][0]["message"]["content"] == "talked"

@@ -191,11 +191,13 @@ def test_a_lost_run_is_compared_with_the_files_as_they_are(repository: CliEnv) -
 
 
 def test_a_first_snapshot_that_comes_late_says_so(repository: CliEnv) -> None:
-    wait = f'test "$3" = ls-files && while [ ! -e {repository.work}/started ]; do sleep 0.02; done; exec "$GIT" "$@"'
+    wait = f'test "$3" = ls-files && while [ ! -e {repository.root}/shown ]; do sleep 0.02; done; exec "$GIT" "$@"'
     slow = {"PATH": wrap_git(repository.root / "programs", wait)}
     run_id = repository.detach("scripted", WAITS, env=slow)
+    wait_until((repository.work / "started").exists, "tool")
     done = repository.inspan("diff", run_id)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "inspan: The first snapshot is not complete yet.\n")
+    (repository.root / "shown").touch()
     wait_until(lambda: (repository.folder(run_id) / "snapshot.json").exists(), "first snapshot")
     release_tool(repository)
     repository.inspan("wait", run_id)
@@ -312,5 +314,5 @@ def on_a_terminal(cli_env: CliEnv, *arguments: str, env: dict[str, str] | None =
     except OSError:
         pass  # Linux says EIO where the other side of a terminal has closed.
     os.close(ours)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=120) == 0
     return printed.decode().replace("\r\n", "\n")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from inspan.protocol.limits import ShutdownTimeouts
-from tests.cli_env import CliEnv, list_pids, processes_of, wait_until
+from tests.cli_env import CliEnv, list_pids, processes_of, read_parent, wait_until
 
 from .refusal import parse_refusal
 from .scenarios import SAYS_HELLO, WAITS, last_event, release_tool, start_waiting_run
@@ -27,7 +27,8 @@ class Slow:
     def find_spec(self, name, path=None, target=None):
         if name == "inspan.cli.follow":
             pathlib.Path("loading").touch()
-            time.sleep(1.0)
+            while not pathlib.Path("signalled").exists():
+                time.sleep(0.01)
 
 sys.meta_path.insert(0, Slow())
 """
@@ -40,7 +41,7 @@ def test_wait_tells_how_a_run_ended_and_leaves_with_its_exit_code(cli_env: CliEn
     assert cli_env.inspan("wait", run_id, "--timeout", "0.1").returncode == 124
     assert waiting.poll() is None
     release_tool(cli_env)
-    out, err = waiting.communicate(timeout=60)
+    out, err = waiting.communicate(timeout=120)
     assert (waiting.returncode, out.decode(), err) == (0, f"{run_id} completed done\n", b"")
 
 
@@ -72,7 +73,7 @@ def test_an_order_ends_a_run_and_everyone_who_follows_it_leaves_with_143(
     done = cli_env.inspan(command, run_id)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{run_id} cancelled\n", "")
     assert last_event(cli_env, run_id)["reason"] == reason
-    assert [follower.wait(timeout=60) for follower in followers] == [143, 143, 143]
+    assert [follower.wait(timeout=120) for follower in followers] == [143, 143, 143]
     assert processes_of(run_id) == []
 
 
@@ -99,12 +100,12 @@ def test_a_run_that_is_still_starting_can_be_stopped(cli_env: CliEnv) -> None:
     supervisor = _newborn_supervisor(cli_env)
     os.kill(supervisor, signal.SIGSTOP)
     try:
-        run_id = starting.communicate(timeout=60)[0].decode().strip()
+        run_id = starting.communicate(timeout=120)[0].decode().strip()
         stopping = cli_env.start("stop", run_id)
         wait_until(lambda: stopping.poll() is not None or _is_only_waiting(stopping.pid), "order")
     finally:
         os.kill(supervisor, signal.SIGCONT)
-    out, err = stopping.communicate(timeout=60)
+    out, err = stopping.communicate(timeout=120)
     assert (stopping.returncode, out.decode(), err) == (0, f"{run_id} cancelled\n", b"")
     assert last_event(cli_env, run_id)["reason"] == "stopped"
 
@@ -117,7 +118,7 @@ def test_a_run_that_is_still_starting_can_be_stopped(cli_env: CliEnv) -> None:
 def test_one_signal_stops_the_run_politely(cli_env: CliEnv, number: int, code: int, reason: str) -> None:
     follower = _start_followed(cli_env)
     follower.send_signal(number)
-    out, err = follower.communicate(timeout=60)
+    out, err = follower.communicate(timeout=120)
     ended = last_event(cli_env, cli_env.folder().name)
     assert (follower.returncode, out) == (code, b"")
     assert (ended["outcome"], ended["reason"]) == ("cancelled", reason)
@@ -132,7 +133,7 @@ def test_a_second_signal_kills_what_does_not_react(cli_env: CliEnv) -> None:
     follower.send_signal(signal.SIGINT)
     wait_until(lambda: "ending_began" in cli_env.kinds(run_id), "ending")
     follower.send_signal(signal.SIGINT)
-    _, err = follower.communicate(timeout=60)
+    _, err = follower.communicate(timeout=120)
     assert follower.returncode == 130
     assert err.count(STOPPING) == 1
     began, ended = (_moment(cli_env, run_id, kind) for kind in ("ending_began", "run_ended"))
@@ -148,7 +149,8 @@ def test_a_signal_in_the_first_moment_of_a_run_ends_it_too(cli_env: CliEnv) -> N
     follower = cli_env.start("run", "do it", "-a", "scripted", "--model-from", model, env=env)
     wait_until(lambda: (cli_env.work / "loading").exists(), "loading")
     follower.send_signal(signal.SIGINT)
-    _, err = follower.communicate(timeout=60)
+    (cli_env.work / "signalled").touch()
+    _, err = follower.communicate(timeout=120)
     run_id = cli_env.folder().name
     assert (follower.returncode, cli_env.inspan("wait", run_id).stdout) == (130, f"{run_id} cancelled interrupted\n")
     assert STOPPING in err
@@ -165,7 +167,7 @@ def test_a_hangup_close_behind_another_signal_does_not_keep_it_from_the_run(
     follower.send_signal(number)
     time.sleep(gap_s)  # Whichever of them is being handled when the other comes.
     follower.send_signal(signal.SIGHUP)
-    follower.communicate(timeout=60)
+    follower.communicate(timeout=120)
     run_id = cli_env.folder().name
     assert cli_env.inspan("wait", run_id).stdout == f"{run_id} cancelled {reason}\n"
 
@@ -182,7 +184,8 @@ def test_signals_that_came_together_before_they_could_be_heard_are_all_heard(cli
     wait_until(lambda: (cli_env.work / "loading").exists(), "loading")
     follower.send_signal(signal.SIGHUP)
     follower.send_signal(signal.SIGTERM)
-    follower.communicate(timeout=60)
+    (cli_env.work / "signalled").touch()
+    follower.communicate(timeout=120)
     run_id = cli_env.folder().name
     assert cli_env.inspan("wait", run_id).stdout == f"{run_id} cancelled stopped\n"
     assert follower.returncode == (143 if ignored else -signal.SIGHUP)
@@ -192,7 +195,7 @@ def test_signals_that_came_together_before_they_could_be_heard_are_all_heard(cli
 def test_a_hangup_alone_ends_the_command_and_leaves_its_run_alone(cli_env: CliEnv, number: signal.Signals) -> None:
     follower = _start_followed(cli_env)
     follower.send_signal(number)
-    follower.communicate(timeout=60)
+    follower.communicate(timeout=120)
     assert follower.returncode == -number
     release_tool(cli_env)
     assert cli_env.inspan("wait", "@last").returncode == 0
@@ -208,7 +211,7 @@ def test_a_signal_is_heard_while_nobody_reads_the_progress(cli_env: CliEnv) -> N
     follower.send_signal(signal.SIGINT)
     run_id = cli_env.folder().name
     wait_until(lambda: last_event(cli_env, run_id)["kind"] == "run_ended", "end")
-    _, err = follower.communicate(timeout=60)
+    _, err = follower.communicate(timeout=120)
     assert follower.returncode == 130
     assert STOPPING in err
     assert b"broke" not in err
@@ -217,7 +220,7 @@ def test_a_signal_is_heard_while_nobody_reads_the_progress(cli_env: CliEnv) -> N
 def test_a_command_that_is_killed_leaves_its_run_alone(cli_env: CliEnv) -> None:
     follower = _start_followed(cli_env)
     follower.kill()
-    follower.communicate(timeout=60)
+    follower.communicate(timeout=120)
     release_tool(cli_env)
     assert cli_env.inspan("wait", "@last").returncode == 0
 
@@ -230,7 +233,7 @@ def test_an_interrupted_onlooker_leaves_the_run_alone_and_says_nothing(
     onlooker = cli_env.start(*command, run_id)
     wait_until(lambda: _watches_folder(onlooker.pid), "onlooker")
     onlooker.send_signal(signal.SIGINT)
-    _, err = onlooker.communicate(timeout=60)
+    _, err = onlooker.communicate(timeout=120)
     assert (onlooker.returncode, err.strip()) == (130, b"")
     release_tool(cli_env)
     assert cli_env.inspan("wait", run_id).returncode == 0
@@ -250,7 +253,9 @@ def _start_followed(cli_env: CliEnv) -> subprocess.Popen[bytes]:
 
 def _agent(run_id: str) -> int:
     """The pid of the built-in agent itself: the last in line, those before it hold it."""
-    return max(pid for pid in processes_of(run_id) if b"scripted_agent.py" in _command_line(pid))
+    named = {pid for pid in processes_of(run_id) if b"scripted_agent.py" in _command_line(pid)}
+    (agent,) = named - {read_parent(pid) for pid in named}
+    return agent
 
 
 def _command_line(pid: int) -> bytes:

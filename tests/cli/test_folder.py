@@ -340,7 +340,7 @@ def in_a_gone_folder(
         env={**cli_env.env, **(env or {})},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
         cwd=cli_env.root,
     )
@@ -396,7 +396,7 @@ def test_whose_patch_it_is_is_said_where_it_is_another_projects(shared_projects:
 def run_piped(cli_env: CliEnv, words: str, *, cwd: Path) -> subprocess.CompletedProcess[str]:
     line = f"set -o pipefail; {shlex.quote(sys.executable)} -m inspan {words}"
     return subprocess.run(
-        ["bash", "-c", line], env=cli_env.env, cwd=cwd, capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", line], env=cli_env.env, cwd=cwd, capture_output=True, text=True, timeout=120, check=False
     )
 
 
@@ -494,7 +494,7 @@ def at_a_terminal(cli_env: CliEnv, answer: str, *, cwd: Path) -> tuple[str, int]
         pass  # So ends a terminal whose last writer has left.
     finally:
         os.close(ours)
-    return printed.decode().replace("\r\n", "\n"), process.wait(timeout=60)
+    return printed.decode().replace("\r\n", "\n"), process.wait(timeout=120)
 
 
 def test_nothing_is_asked_where_nothing_would_be_deleted(projects: Projects) -> None:

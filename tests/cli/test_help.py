@@ -99,5 +99,5 @@ def _on_a_terminal(cli_env: CliEnv, command: str, env: dict[str, str]) -> str:
     except OSError:
         pass  # Linux says EIO where the other side of a terminal has closed.
     os.close(ours)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=120) == 0
     return shown.decode()

@@ -27,6 +27,6 @@ say = "Done."
 @pytest.mark.parametrize("signals", ["CHLD", "INT TERM HUP QUIT CHLD"])
 def test_a_run_ends_though_its_caller_ignores_signals(cli_env: CliEnv, agent: str, signals: str) -> None:
     cli_env.prefix = [os.path.realpath(sys.executable), "-ISc", IGNORE, signals]
-    run = cli_env.run(agent, SCENARIO, "--timeout", "30s")
+    run = cli_env.run(agent, SCENARIO, "--timeout", "100s")
     assert run.verdict == ("completed", "done", 0), run.stderr
     assert run.ended["exit_code"] == 0

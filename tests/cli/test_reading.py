@@ -105,7 +105,7 @@ def test_following_a_living_run_sees_its_end(cli_env: CliEnv, command: str, scen
     assert follower.poll() is None
     release_tool(cli_env)
     out, err = follower.stdout.read(), follower.stderr.read()  # `communicate` would miss what is buffered.
-    assert (follower.wait(timeout=60), err) == (code, b"")
+    assert (follower.wait(timeout=120), err) == (code, b"")
     assert seen + out == cli_env.inspan(command, run_id).stdout.encode()
 
 
@@ -132,7 +132,7 @@ def test_raw_logs_can_be_followed_to_the_end_of_the_run(cli_env: CliEnv) -> None
         seen += os.read(follower.stdout.fileno(), 4096)
     assert follower.poll() is None
     cli_env.inspan("stop", run_id)
-    rest, err = follower.communicate(timeout=60)
+    rest, err = follower.communicate(timeout=120)
     assert (follower.returncode, seen + rest) == (143, (cli_env.folder(run_id) / "stdout").read_bytes())
     assert err == (cli_env.folder(run_id) / "stderr").read_bytes()
 

@@ -92,7 +92,7 @@ def test_a_detached_run_outlives_its_command_and_holds_none_of_its_streams(cli_e
     model = cli_env.scenario("[[call]]\nrun = 'touch started; while [ ! -e go ]; do sleep 0.02; done'\n" + SAYS_HELLO)
     process = cli_env.start("run", "do it", "-d", "-a", "scripted", "--model-from", model)
     # Ends only when every copy of the pipes is closed, however long the run goes on.
-    run_id = process.communicate(timeout=60)[0].decode().strip()
+    run_id = process.communicate(timeout=120)[0].decode().strip()
     wait_until(lambda: (cli_env.work / "started").exists(), "tool")
     assert last_event(cli_env, run_id)["kind"] != "run_ended"
     release_tool(cli_env)
@@ -102,7 +102,7 @@ def test_a_detached_run_outlives_its_command_and_holds_none_of_its_streams(cli_e
 def test_two_runs_can_be_started_at_once(cli_env: CliEnv) -> None:
     model = cli_env.scenario(SAYS_HELLO)
     both = [cli_env.start("run", "do it", "-d", "-a", "scripted", "--model-from", model) for _ in range(2)]
-    ids = {process.communicate(timeout=60)[0].decode().strip() for process in both}
+    ids = {process.communicate(timeout=120)[0].decode().strip() for process in both}
     assert len(ids) == 2
     assert cli_env.inspan("wait", *ids).returncode == 0
     assert set(cli_env.inspan("ps", "-aq").stdout.split()) == ids

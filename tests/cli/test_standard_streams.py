@@ -74,7 +74,7 @@ def _shell(cli_env: CliEnv, script: str, *arguments: str, env: dict[str, str] | 
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     return done.returncode, done.stdout, done.stderr
@@ -227,6 +227,6 @@ def test_a_stdout_that_does_not_block_gets_all_of_it(old_runs: CliEnv) -> None:
     os.close(write)
     with open(read, encoding="utf-8") as file:
         assert file.read() == whole * 8
-    assert (many.wait(timeout=60), many.stderr and many.stderr.read()) == (0, b"")
+    assert (many.wait(timeout=120), many.stderr and many.stderr.read()) == (0, b"")
     if many.stderr:
         many.stderr.close()

@@ -109,7 +109,7 @@ def test_other_packages_are_not_looked_at_for_an_agent_of_ours(cli_env: CliEnv) 
         "print([name for name in sys.modules if name.startswith(('importlib.metadata', 'inspan.agents.plugins'))])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], env=cli_env.env, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], env=cli_env.env, capture_output=True, text=True, timeout=120, check=False
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")
 

@@ -70,7 +70,7 @@ def _kinds(folder: Path) -> dict[Path, int]:
 def _check(cli_env: CliEnv, run_id: str, *, warns: tuple[str, ...] = ()) -> None:
     """Every reading command works; only those named here may say what they could not read."""
     for command in READERS:
-        done = cli_env.inspan(*command.split(), timeout=60)
+        done = cli_env.inspan(*command.split(), timeout=120)
         assert "broke" not in done.stderr
         told = strip_run_note(done.stderr)
         assert (done.returncode, bool(told)) == ((1, True) if command in warns else (0, False)), (command, told)
@@ -125,10 +125,10 @@ def test_a_folder_whose_files_are_pipes_keeps_nobody_waiting(cli_env: CliEnv, pl
         (cli_env.state / "active" / LATE).symlink_to(folder / LATE)
     for command in READERS:
         named = f"{command} {run_id}" if command in ("show", "logs", "events") else command
-        done = cli_env.inspan(*named.replace("@last", run_id).split(), timeout=60)
+        done = cli_env.inspan(*named.replace("@last", run_id).split(), timeout=120)
         assert "broke" not in done.stderr
         assert done.returncode == int(command == "reindex" and place != "sessions"), (command, done.stderr)
-    done = cli_env.inspan("show", LATE, timeout=60)
+    done = cli_env.inspan("show", LATE, timeout=120)
     assert done.returncode in (1, 2)
     assert done.stderr.startswith("inspan: ")
 
@@ -139,7 +139,7 @@ def test_an_index_that_is_no_file_is_told_in_a_sentence(cli_env: CliEnv, stray: 
     (cli_env.state / "index.db").unlink()
     stray(cli_env.state / "index.db")
     for command in ("ps -a", "reindex"):
-        done = cli_env.inspan(*command.split(), timeout=60)
+        done = cli_env.inspan(*command.split(), timeout=120)
         assert "broke" not in done.stderr, done.stderr
         assert done.returncode == 0 or done.stderr.startswith("inspan: ")
     assert cli_env.inspan("ps").returncode == 0

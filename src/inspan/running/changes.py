@@ -22,7 +22,7 @@ from inspan.transports.process import DEFAULT_SIGNALS
 
 MAX_REPORTED = 1000
 _MODES = frozenset({"exec", "review"})
-_READY_S = 2.0
+_READY_S = 5.0
 _KILL_S = 2.0
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ class ChangeTracker:
             self._note_problem(self._refusal or f"{self._cwd} is in no git work tree, so no snapshot was taken.")
 
     async def wait_until_ready(self) -> None:
-        """Waits for the first snapshot, but not past two seconds after its start; the snapshot itself may go on."""
+        """Waits for the first snapshot, but not past five seconds after its start; the snapshot itself may go on."""
         if self._first and not self._first.done():
             left_s = self._began_at + _READY_S - asyncio.get_running_loop().time()
             await asyncio.wait({self._first}, timeout=max(0.0, left_s))

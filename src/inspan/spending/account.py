@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .budgets import Excess
     from .rates import RateLimitNotice
 
-GRACE_S = 2.0
+GRACE_S = 5.0
 _PRICE_S = 25.0
 
 
