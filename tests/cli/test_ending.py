@@ -32,6 +32,10 @@ class Slow:
 
 sys.meta_path.insert(0, Slow())
 """
+TELLS_OF_ASKING = """
+import pathlib, sys
+sys.addaudithook(lambda event, arguments: event == "socket.connect" and pathlib.Path("asked").touch())
+"""
 STOPPING = b"stopping; press Ctrl-C again to kill\n"
 
 
@@ -101,8 +105,9 @@ def test_a_run_that_is_still_starting_can_be_stopped(cli_env: CliEnv) -> None:
     os.kill(supervisor, signal.SIGSTOP)
     try:
         run_id = starting.communicate(timeout=120)[0].decode().strip()
-        stopping = cli_env.start("stop", run_id)
-        wait_until(lambda: stopping.poll() is not None or _is_only_waiting(stopping.pid), "order")
+        (cli_env.root / "sitecustomize.py").write_text(TELLS_OF_ASKING)
+        stopping = cli_env.start("stop", run_id, env={"PYTHONPATH": str(cli_env.root)})
+        wait_until((cli_env.work / "asked").exists, "order")
     finally:
         os.kill(supervisor, signal.SIGCONT)
     out, err = stopping.communicate(timeout=120)
