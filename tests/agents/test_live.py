@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -207,19 +208,21 @@ def test_a_provider_that_stays_silent_is_given_up(cli_env: CliEnv, style: Style)
 
 @each_agent
 def test_a_call_whose_agent_is_killed_is_told_once_with_what_was_spent(cli_env: CliEnv, style: Style) -> None:
-    begun, killed = threading.Event(), threading.Event()
+    started: SimpleQueue[str] = SimpleQueue()
+
+    def kill_agent(line: ProviderConnection) -> None:
+        """In the middle of the answer, whose rest follows at once: the gateway does not wait long for it any more."""
+        os.kill(agent_pid_of(cli_env, started.get(timeout=WAIT_S), style.agent), signal.SIGKILL)
+
     goes_on = then(
         says(SSE + chunk(sse(BEGINS[style.agent]))),
-        lambda line: begun.set(),
-        lambda line: _await(killed),
+        kill_agent,
         says(chunk(sse(*ENDS[style.agent])) + chunk(b"")),
     )
     with Provider(goes_on) as provider:
         argv = build_argv(style.agent, provider.url, "-d")
         run_id = cli_env.inspan(*argv, env={KEY_VARIABLE[style.agent]: KEY}).stdout.strip()
-        _await(begun)
-        os.kill(agent_pid_of(cli_env, run_id, style.agent), signal.SIGKILL)
-        killed.set()
+        started.put(run_id)
         check_end(cli_env, run_id, end=CRASHED, usage=SPENT[style.agent])
     calls = [event for event in cli_env.events(run_id) if event["kind"] == "model_call_ended"]
     assert [(call["call"], call["status"]) for call in calls] == [(1, 200)]

@@ -18,7 +18,7 @@ from inspan.system.platform import read_boot_id
 
 from .programs import find_bwrap, find_program
 
-_PROBE_S = 5.0
+_PROBE_S = 20.0
 
 
 class Containment(msgspec.Struct, frozen=True, kw_only=True):

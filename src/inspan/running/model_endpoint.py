@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from .upstreams import RunUpstream
 
 _RETRIED_KINDS: frozenset[FailureKind] = frozenset({"rate_limit", "overloaded", "network", "invalid_response"})
-_REPORT_S = 5.0
+# Longer than a price may take that has to be looked up: a call is told of in any case.
+_REPORT_S = 25.0
 _MESSAGE_CHARACTERS = 2000
 
 
