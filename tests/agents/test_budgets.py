@@ -261,7 +261,7 @@ def test_a_budget_of_time_ends_a_run_whose_tool_hangs(cli_env: CliEnv, style: St
 
 
 def test_two_runs_at_once_share_the_time_of_their_task(cli_env: CliEnv) -> None:
-    limit_s = 8.0
+    limit_s = 20.0
     with FakeProvider(plan_tool_calls(9, usage=usage_of, command="sleep 300"), cwd=cli_env.work) as till:
         account = Account(cli_env, till, "--budget", f"task={limit_s:g}s")
         run_ids = [account.detach("codex"), account.detach("codex")]

@@ -67,7 +67,7 @@ def env_with_runs(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, 
     made = CliEnv(tmp_path_factory.mktemp("busy"), binaries=binaries)
     for scenario in (SAYS_HELLO, FAILS):
         run_to_end(made, scenario)
-    start_waiting_run(made)
+    start_waiting_run(made, "--timeout", "off")
     yield made
     release_tool(made)
     made.close()

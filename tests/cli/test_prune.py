@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import socket
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,14 +25,6 @@ NOTHING: dict[str, Any] = {
     "freed_bytes": 0,
 }
 DAY_S = 86400.0
-
-
-@pytest.fixture
-def cli_env(cli_env: CliEnv) -> Iterator[CliEnv]:
-    """A house whose sockets are its own, too; their paths must be short."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as name:
-        cli_env.env["XDG_RUNTIME_DIR"] = name
-        yield cli_env
 
 
 def age_runs(cli_env: CliEnv, *, days: dict[str, float]) -> None:
