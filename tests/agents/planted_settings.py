@@ -60,7 +60,9 @@ class PlantedSettings:
             'developer_instructions = "planted-instructions-word"\n'
             "check_for_update_on_startup = false\n"
             "[analytics]\nenabled = false\n[features]\nplugins = false\n"
-            f'[mcp_servers.planted]\ncommand = "{python}"\nargs = ["{self.home / ".codex/server.py"}"]\n',
+            # Codex asks its model before a server is there that it is not told to wait for.
+            f'[mcp_servers.planted]\ncommand = "{python}"\nargs = ["{self.home / ".codex/server.py"}"]\n'
+            "required = true\nstartup_timeout_sec = 60\n",
         )
         self._write(".codex/AGENTS.md", f"Remember the {MEMORY}.\n")
         self._write(".codex/prompts/planted.md", "planted-prompt-word\n")
