@@ -203,8 +203,16 @@ def test_a_run_whose_progress_cannot_be_shown_still_gives_its_answer(cli_env: Cl
 def test_a_run_that_nobody_reads_any_more_is_not_called_completed(cli_env: CliEnv, more: tuple[str, ...]) -> None:
     read, write = os.pipe()
     os.close(read)  # Before the run begins: a reader that leaves in its own time may leave after the run has ended.
-    argv, streams = cli_env.argv(*_run(cli_env, *more)), {"stdout": write, "stderr": write}
-    done = subprocess.run(argv, env=cli_env.env, cwd=cli_env.work, stdin=subprocess.DEVNULL, **streams, check=False)
+    done = subprocess.run(
+        cli_env.argv(*_run(cli_env, *more)),
+        env=cli_env.env,
+        cwd=cli_env.work,
+        stdin=subprocess.DEVNULL,
+        stdout=write,
+        stderr=write,
+        timeout=120,
+        check=False,
+    )
     os.close(write)
     assert done.returncode == 1
     assert cli_env.inspan("wait", "@last").returncode == 0
