@@ -103,16 +103,17 @@ def test_a_function_that_is_slow_after_the_end_is_waited_for_as_long_as_it_makes
     run_env: RunEnv, use_fake_agent: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_fake_agent("begin(); say('hello'); finish()")
-    monkeypatch.setattr(telling, "CALLBACK_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(telling, "CALLBACK_TIMEOUT_S", 4.0)
     heard: list[Event] = []
 
     def hear(event: Event) -> None:
         wait_until(run_env.has_ended, "end")
-        time.sleep(0.25)  # Together more than the patience, each of them less.
+        time.sleep(0.8)  # Together more than the patience, each of them much less.
         heard.append(event)
 
     assert asyncio.run(inspan.run(run_env.task, on_event=hear)).ok
     assert heard == run_env.events()
+    assert len(heard) * 0.8 > 4.0
 
 
 def test_a_function_that_never_returns_is_left_alone_after_a_while(

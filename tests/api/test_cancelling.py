@@ -10,6 +10,7 @@ import pytest
 import inspan
 from inspan import Event, Limits, RunEnded, Task
 from inspan.protocol.events import EndingBegan
+from inspan.protocol.limits import ShutdownTimeouts
 from tests.cli_env import wait_until
 from tests.running.fake_agent import find_processes
 
@@ -77,13 +78,15 @@ def test_a_call_that_is_cancelled_while_a_bad_key_comes_is_cancelled_all_the_sam
     run_env: RunEnv, use_fake_agent: Play
 ) -> None:
     use_fake_agent("begin(); finish()")
-    asked = run_env.root / "asked"
-    task = msgspec.structs.replace(run_env.task, key_from=f"cmd:touch {asked}; sleep 0.1; exit 1")
+    asked, go = run_env.root / "asked", run_env.root / "go"
+    command = f"touch {asked}; until test -e {go}; do sleep 0.02; done; exit 1"
+    task = msgspec.structs.replace(run_env.task, key_from=f"cmd:{command}")
 
     async def scene() -> None:
         call = asyncio.create_task(inspan.run(task))
         await wait_until_async(asked.exists, "question for the key")
         call.cancel()
+        go.touch()
         with pytest.raises(asyncio.CancelledError):
             await call
 
@@ -92,9 +95,11 @@ def test_a_call_that_is_cancelled_while_a_bad_key_comes_is_cancelled_all_the_sam
 
 
 def test_a_call_that_is_cancelled_while_the_run_ends_only_makes_it_quicker(
-    run_env: RunEnv, use_fake_agent: Play
+    run_env: RunEnv, use_fake_agent: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_fake_agent(_DEAF)
+    patient = ShutdownTimeouts(interrupt_s=100.0, terminate_s=100.0)
+    monkeypatch.setattr("inspan.running.execution.ShutdownTimeouts", lambda: patient)
     task = msgspec.structs.replace(run_env.task, limits=Limits(timeout_s=0.5))
     before, heard = descriptors(), list[Event]()
 
@@ -118,7 +123,7 @@ def test_a_call_that_is_cancelled_while_the_run_ends_only_makes_it_quicker(
     wait_until(lambda: not find_processes(str(run_env.root / "puppet")), "empty house")
     (ended,) = (event for event in run_env.events() if isinstance(event, RunEnded))
     assert (ended.outcome, ended.reason) == ("timed_out", "run_timeout")
-    assert ended.duration_s < 3, "a deaf agent would have been asked for longer"
+    assert ended.duration_s < patient.interrupt_s, "a deaf agent would have been asked for longer"
     assert heard == run_env.events()
     assert not descriptors() - before
     assert list(run_env.state.glob("active/*")) == []

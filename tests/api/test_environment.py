@@ -22,6 +22,7 @@ from inspan.errors import (
     Unsupported,
 )
 from inspan.protocol.task import Task
+from tests.cli_env import wait_until
 from tests.running.fake_agent import Fake
 
 from .conftest import Play
@@ -72,12 +73,13 @@ def test_nobody_logged_in_is_a_warning_where_the_agent_itself_may_know_better(
 def test_it_is_quick_once_it_has_been_asked(agents: RunEnv, agent: str) -> None:
     runner = inspan.create_agent_runner(agent, cwd=agents.work, model_from=agents.scenario('[[call]]\nsay = "x"\n'))
     runner.validate_environment()
-    times: list[float] = []
-    for _ in range(15):
+
+    def is_quick() -> bool:
         began = time.perf_counter()
         runner.validate_environment()
-        times.append(time.perf_counter() - began)
-    assert min(times) < _WARM_S, "the best of many: others share this machine"
+        return time.perf_counter() - began < _WARM_S
+
+    wait_until(is_quick, "quick one of many: others share this machine")
 
 
 def _missing(run_env: RunEnv, fake: Fake) -> dict[str, str]:

@@ -126,7 +126,9 @@ def _listening() -> set[str]:
 
 
 def _child(run_env: RunEnv) -> dict[str, Any]:
-    return json.loads(wait_until((run_env.root / "child").read_text, "child"))
+    path = run_env.root / "child"
+    wait_until(path.exists, "child")
+    return json.loads(path.read_text())
 
 
 def _lives(run_env: RunEnv) -> bool:

@@ -82,8 +82,13 @@ def test_a_timeout_of_the_calling_program_ends_the_run(run_env: RunEnv, use_fake
     use_fake_agent(_STAYS)
 
     async def scene() -> None:
-        async with asyncio.timeout(1):
-            await inspan.run(run_env.task)
+        async with asyncio.timeout(None) as limit:
+
+            async def hear(event: Event) -> None:
+                if isinstance(event, TextSaid):
+                    limit.reschedule(0)
+
+            await inspan.run(run_env.task, on_event=hear)
 
     with pytest.raises(TimeoutError):
         asyncio.run(scene())

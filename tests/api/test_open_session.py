@@ -17,7 +17,7 @@ from inspan.contracts.driver import SessionSupport
 from inspan.errors import CommandRefused, SessionClosed
 from inspan.protocol.events import Question, ToolCompleted
 from tests.agents.conversation import WAIT_STEP
-from tests.cli_env import list_pids, open_files
+from tests.cli_env import list_pids, open_files, wait_until
 
 from .run_env import RunEnv, wait_until_async
 
@@ -244,8 +244,13 @@ def test_a_session_whose_supervisor_was_killed_goes_on_in_a_new_one(agents: RunE
 def _supervisor_of(agents: RunEnv, run_id: str) -> int:
     """The other process that has the run's lock open."""
     lock = str(next(agents.state.glob(f"projects/*/*/runs/{run_id}/lock")))
-    (pid,) = [pid for pid in list_pids() if pid != os.getpid() and lock in open_files(pid)]
-    return pid
+
+    def find() -> list[int]:
+        found = [pid for pid in list_pids() if pid != os.getpid() and lock in open_files(pid)]
+        # For a moment, a child of it that is about to become another program has it open as well.
+        return found if len(found) == 1 else []
+
+    return wait_until(find, "supervisor")[0]
 
 
 @pytest.mark.parametrize("agent", ["xai", "perplexity", "openai-compatible"])

@@ -68,7 +68,7 @@ class Helper:
         return [*find_processes(self.marker), *find_processes(f"{self.folder}/bwrap")]
 
     def assert_gone(self) -> None:
-        wait_until(lambda: not self.left(), "empty house", seconds=5)
+        wait_until(lambda: not self.left(), "empty house")
 
 
 @pytest.fixture(params=sorted(_HELPERS))
@@ -96,9 +96,12 @@ def test_a_run_here_that_is_ended_while_its_agent_starts_leaves_nothing(
             await call
 
     async def timed_out() -> None:
-        task = msgspec.structs.replace(stage.task, limits=Limits(timeout_s=1.5))
-        assert (await inspan.run(task)).reason == "run_timeout"
-        assert helper.is_born()
+        for limit_s in (1.5, 6.0, 24.0):  # On a machine that is busy, the helper comes to its point later.
+            task = msgspec.structs.replace(stage.task, limits=Limits(timeout_s=limit_s))
+            assert (await inspan.run(task)).reason == "run_timeout"
+            if helper.is_born():
+                return
+        raise AssertionError("no helper")
 
     asyncio.run(cancelled() if ending == "cancel" else timed_out())
     helper.assert_gone()
@@ -135,7 +138,7 @@ def test_whenever_a_real_start_is_cancelled_nothing_is_left(
     ids = asyncio.run(scene())
     assert len(set(ids)) == len(_DELAYS_MS)
     try:
-        wait_until(lambda: not any(map(processes_of, ids)), "empty house", seconds=5)
+        wait_until(lambda: not any(map(processes_of, ids)), "empty house")
     finally:
         for pid in (pid for run_id in ids for pid in processes_of(run_id)):
             kill_process(pid)

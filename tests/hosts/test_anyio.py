@@ -178,7 +178,7 @@ def test_a_start_in_a_cancelled_scope_leaves_nothing_that_goes_on(
 
     with assert_nothing_left():
         host(scene)
-    assert find_processes(str(run_env.root / "puppet")) == []
+    wait_until(lambda: not find_processes(str(run_env.root / "puppet")), "end of the agents")
 
 
 async def _run(run_env: RunEnv, ears: EventRecorder) -> None:

@@ -84,9 +84,13 @@ async def answer():
 
 @app.get("/limit")
 async def limit():
+    async def hear(event):
+        if type(event).__name__ == "TextSaid":
+            moment.reschedule(0)
+
     try:
-        async with asyncio.timeout(0.5):
-            await runner.exec("do it")
+        async with asyncio.timeout(None) as moment:
+            await runner.exec("do it", on_event=hear)
     except TimeoutError:
         return "timeout"
 

@@ -27,9 +27,13 @@ FIRST = inspan.run_sync(runner.exec("first")).message
 
 
 async def limited():
+    async def hear(event):
+        if type(event).__name__ == "TurnStarted":
+            moment.reschedule(0)
+
     try:
-        async with asyncio.timeout(0.5):
-            await runner.exec("stay")
+        async with asyncio.timeout(None) as moment:
+            await runner.exec("stay", on_event=hear)
     except TimeoutError:
         return "timeout"
 
@@ -111,4 +115,5 @@ def test_several_workers_run_at_once(run_env: RunEnv, use_fake_agent: Play, work
 def _run_app(run_env: RunEnv, worker: str, workers: str) -> AbstractContextManager[Server]:
     (run_env.root / "app.py").write_text(_APP)
     words = ("gunicorn", "app:app", "--preload", "--bind", "fd://FD", "--worker-class", worker, "--workers", workers)
-    return run_server(run_env.root, *words, env={"WORK": str(run_env.work), "PYTHONWARNINGS": "error"})
+    patient = ("--timeout", "240", "--graceful-timeout", "240")
+    return run_server(run_env.root, *words, *patient, env={"WORK": str(run_env.work), "PYTHONWARNINGS": "error"})

@@ -68,7 +68,7 @@ def test_callers_that_have_filled_the_loops_own_threads_do_not_block_each_other(
         loop = asyncio.get_running_loop()
 
         def call() -> AgentResult:
-            return asyncio.run_coroutine_threadsafe(inspan.run(run_env.task), loop).result(60)
+            return asyncio.run_coroutine_threadsafe(inspan.run(run_env.task), loop).result(240)
 
         return await asyncio.gather(*(asyncio.to_thread(call) for _ in range(40)))
 

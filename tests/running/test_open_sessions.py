@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -79,7 +80,7 @@ def test_the_caller_chooses_what_becomes_of_a_message_in_a_running_turn(run_env:
 
 def test_a_message_that_takes_too_long_ends_and_the_session_goes_on(run_env: RunEnv, fake: Fake) -> None:
     async def scene() -> list[AgentResult]:
-        async with open_puppet(run_env, fake, OBEYS, limits=Limits(timeout_s=3.0)) as session:
+        async with open_puppet(run_env, fake, OBEYS, limits=Limits(timeout_s=8.0)) as session:
             return [await session.send_message("wait"), await session.send_message("on")]
 
     late, after = asyncio.run(scene())
@@ -107,9 +108,11 @@ def test_an_agent_that_does_not_hear_an_interrupt_is_ended(
 
 def test_an_agent_that_dies_takes_its_session_with_it(run_env: RunEnv, fake: Fake) -> None:
     async def scene() -> list[AgentResult]:
-        async with open_puppet(run_env, fake, "def turn(text):\n  get() if text == 'wait' else sys.exit(7)") as session:
+        dies = "def turn(text):\n  while not os.path.exists('go'): time.sleep(0.01)\n  sys.exit(7)"
+        async with open_puppet(run_env, fake, dies) as session:
             first = await session.follow_up("die")
             second = await session.follow_up("never sent")
+            (run_env.work / "go").touch()
             results = [await first, await second]
             with pytest.raises(SessionClosed):
                 for _ in range(1000):
@@ -124,7 +127,7 @@ def test_an_agent_that_dies_takes_its_session_with_it(run_env: RunEnv, fake: Fak
 
 def test_a_session_without_a_message_is_closed(run_env: RunEnv, fake: Fake) -> None:
     async def scene() -> None:
-        async with open_puppet(run_env, fake, ECHO, limits=Limits(idle_close_s=3.0)) as session:
+        async with open_puppet(run_env, fake, ECHO, limits=Limits(idle_close_s=8.0)) as session:
             await session.send_message("one")
             await wait_until_async(run_env.has_ended, "end")
             with pytest.raises(SessionClosed):
@@ -183,16 +186,17 @@ def test_a_permission_is_given_only_by_a_plain_yes(
 
 def test_waiting_for_a_person_does_not_count(run_env: RunEnv, fake: Fake) -> None:
     async def decide(request: PermissionRequest) -> bool:
-        await asyncio.sleep(3.5)
+        await asyncio.sleep(limit_s + 0.5)
         return True
 
     async def scene() -> AgentResult:
-        async with open_puppet(run_env, fake, ASKS, on_permission=decide, limits=Limits(timeout_s=3.0)) as session:
+        async with open_puppet(run_env, fake, ASKS, on_permission=decide, limits=Limits(timeout_s=limit_s)) as session:
             return await session.send_message("ls")
 
+    limit_s = 8.0  # More than a machine that is busy with other things takes for the rest.
     result = asyncio.run(scene())
     assert result.reason == "done"
-    assert result.duration_s < 3.0
+    assert result.duration_s < limit_s
 
 
 def test_an_agent_that_asks_as_it_likes_is_not_told_what_to_ask_about(run_env: RunEnv, fake: Fake) -> None:
@@ -276,6 +280,8 @@ def test_garbage_on_the_control_socket_harms_nobody(run_env: RunEnv, fake: Fake,
             writer.write(line)
             result = await session.send_message("still there?")
             writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
             return result
 
     assert asyncio.run(scene()).message == "got still there?"
@@ -300,17 +306,23 @@ def test_an_exception_in_the_block_ends_the_run_and_leaves_nothing(run_env: RunE
     asyncio.run(scene())
     before = descriptors()
     asyncio.run(scene())
-    assert descriptors() == before
+    assert not descriptors() - before
     ends = [event for folder in run_env.folders() for event in run_env.events(folder) if isinstance(event, RunEnded)]
     assert {ended.outcome for ended in ends} == {"cancelled"}
     assert len(ends) == 2
 
 
 def test_a_message_that_nobody_waits_for_any_more_is_still_done(run_env: RunEnv, fake: Fake) -> None:
+    waits = "def turn(text):\n  while not os.path.exists('go'): time.sleep(0.01)\n  say('got ' + text)"
+
     async def scene() -> AgentResult:
-        async with open_puppet(run_env, fake, "def turn(text): time.sleep(0.3); say('got ' + text)") as session:
+        async with open_puppet(run_env, fake, waits) as session:
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(session.send_message("one"), 0.05)
+                async with asyncio.timeout(None) as limit:
+                    sent = await session.follow_up("one")
+                    limit.reschedule(0)
+                    await sent
+            (run_env.work / "go").touch()
             return await session.send_message("two")
 
     assert asyncio.run(scene()).message == "got two"

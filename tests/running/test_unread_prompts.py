@@ -11,6 +11,7 @@ import pytest
 from inspan.api.in_process import run_in_process
 from inspan.protocol.task import Task
 from inspan.transports.process import spawn, was_read
+from tests.api.run_env import descriptors
 from tests.cli_env import CliEnv
 
 Fake = Callable[[str, str], str]
@@ -79,7 +80,7 @@ def test_however_a_prompt_is_read_the_run_completes_without_any_model(
 def test_inside_a_program_it_is_the_same(tmp_path: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     reasons: list[str] = []
     for acts in ("work()", "sys.stdin.read(); work()"):
         monkeypatch.setenv("INSPAN_CODEX_BIN", fake("codex", STREAM + acts))
@@ -87,7 +88,7 @@ def test_inside_a_program_it_is_the_same(tmp_path: Path, fake: Fake, monkeypatch
         assert finished.summary.ended
         reasons.append(finished.summary.ended.reason)
     assert reasons == ["crashed", "done"]
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert not descriptors() - before
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from inspan.protocol.wire import Record, encode, encode_record
 from inspan.runs.lost import declare_lost
 from inspan.stores.event_log import read_log
 from inspan.stores.run_folder import claim_folder, open_folder, write_json
-from tests.cli_env import CliEnv, processes_of, wait_until
+from tests.cli_env import CliEnv, list_pids, open_files, processes_of, wait_until
 from tests.protocol.examples import STARTED
 from tests.running.fake_agent import Fake, detach_fake_agent, fake_agent_env, find_processes, wait_for_event
 
@@ -41,7 +41,10 @@ def _until_record(cli_env: CliEnv, run_id: str, count: int) -> list[Record]:
 
 
 def _kill_supervisor(cli_env: CliEnv, run_id: str) -> None:
+    lock = str(cli_env.folder(run_id) / "lock")
     os.kill(cli_env.supervisor(run_id), signal.SIGKILL)
+    # What is killed holds its lock until it gets its turn; and so may a child of it that was being started.
+    wait_until(lambda: not any(lock in open_files(pid) for pid in list_pids()), "free lock")
 
 
 def _is_gone(run_id: str, tmp_path: Path) -> bool:

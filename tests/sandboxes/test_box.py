@@ -17,7 +17,7 @@ from inspan.errors import SandboxUnusable
 from inspan.protocol.events import TextSaid
 from inspan.sandboxes.bwrap import SANDBOX
 from inspan.stores.event_log import read_log
-from tests.cli_env import CliEnv
+from tests.cli_env import CliEnv, wait_until
 from tests.running.fake_agent import Fake, detach_fake_agent, fake_agent_env, run_fake_agent, wait_for_event
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
@@ -135,7 +135,7 @@ finish()
 """
     run_id = detach_fake_agent(each_user_env, fake_agent_env(fake, acts), "--sandbox", "bwrap")
     wait_for_event(each_user_env, run_id, "thread_started")
-    sockets = list((folder_outside_tmp / "inspan").glob("*.sock"))
+    sockets = wait_until(lambda: list((folder_outside_tmp / "inspan").glob("*.sock")), "socket")
     assert len(sockets) == 1
     (each_user_env.work / "draft").write_text(str(sockets[0]))
     (each_user_env.work / "draft").rename(each_user_env.work / "go")
