@@ -18,7 +18,12 @@ def rounds(usual: int) -> int:
 def load_profile() -> None:
     """Generated examples: the same ones each time in `make test`, others each time in `make soak`, by no clock."""
     profile = hypothesis.settings(
-        deadline=None, database=None, derandomize=not SCALE, max_examples=rounds(100), print_blob=True
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+        database=None,
+        derandomize=not SCALE,
+        max_examples=rounds(100),
+        print_blob=True,
     )
     hypothesis.settings.register_profile("inspan", profile)
     hypothesis.settings.load_profile("inspan")

@@ -97,7 +97,7 @@ BAD = [
 ]
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("file", ["user", "project", "local"])
 @pytest.mark.parametrize(("made", "problem"), BAD, ids=lambda each: getattr(each, "__name__", ""))
 def test_what_is_no_configuration_file_is_refused_and_named(

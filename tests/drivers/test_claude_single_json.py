@@ -36,7 +36,7 @@ def _run_program(program: str, folder: Path, *flags: str) -> bytes:
             },
             input=b"say hi",
             capture_output=True,
-            timeout=3 * WAIT_S,
+            timeout=WAIT_S,
             check=True,
         )
     return done.stdout

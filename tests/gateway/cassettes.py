@@ -99,7 +99,7 @@ class AgentFolder:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=WAIT_S * 2,
+            timeout=WAIT_S,
             check=False,
         )
         return done.stdout

@@ -14,6 +14,7 @@ from inspan.gateway import Gateway, ModelCall
 from inspan.gateway.http.server import Limits, log_fault
 from inspan.gateway.live import LiveUpstream
 from inspan.gateway.usage_meter import Room
+from tests.cli_env import wait_until
 
 from .provider import WAIT_S
 from .scripted_gateway import Response, exchange
@@ -72,6 +73,11 @@ class GatewayClient:
     @property
     def connections(self) -> int:
         return self.gateway.connections
+
+    def wait_until_alone(self) -> None:
+        """Until it knows that every agent has left; what it does for one that has may go on."""
+        connections = self.gateway._server._shared.connections  # pyright: ignore[reportPrivateUsage]  nobody else asks
+        wait_until(lambda: all(each.is_lost for each in list(connections)), "gateway that knows it")
 
     def close(self) -> None:
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(WAIT_S)

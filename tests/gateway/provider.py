@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-WAIT_S = 20.0
+WAIT_S = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +145,8 @@ class Provider:
             plug.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.connections += 1
             self._lines.append(plug)
+            if self._is_closing:
+                _ignore_errors(plug.shutdown, socket.SHUT_RDWR)
             self._start(self._serve, plug)
 
     def _serve(self, plug: socket.socket) -> None:
@@ -206,6 +208,13 @@ def resets(line: ProviderConnection) -> None:
 
 def waits(seconds: float) -> Act:
     return lambda line: time.sleep(seconds)
+
+
+def waits_for(event: threading.Event) -> Act:
+    def act(line: ProviderConnection) -> None:
+        event.wait(WAIT_S)
+
+    return act
 
 
 def head(status: int = 200, **headers: str) -> bytes:

@@ -16,7 +16,7 @@ from inspan.gateway.faults import Faults, parse_fault
 from inspan.gateway.turn_limit import TurnLimit
 
 TOKEN = "run-token-1"
-WAIT_S = 60.0
+WAIT_S = 120.0
 Json = dict[str, Any]
 
 

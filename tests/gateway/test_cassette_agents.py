@@ -22,7 +22,6 @@ from .cassettes import AgentFolder, Model, RecordingGateway, ReplayGateway, make
 from .conftest import ARGUMENTS
 from .scripted_gateway import TOKEN
 
-pytestmark = pytest.mark.timeout(120)
 STEPS = """
 [[call]]
 think = "pondering"

@@ -20,9 +20,8 @@ from inspan.gateway.cassettes.record import RecordUpstream
 from inspan.redaction import SecretSet
 
 from .cassettes import ABOUT, RecordingGateway, ReplayGateway, make_script_upstream
-from .scripted_gateway import TOKEN, WIRES, Response, ScriptedGateway, text_in_body, texts_in_events
+from .scripted_gateway import TOKEN, WAIT_S, WIRES, Response, ScriptedGateway, text_in_body, texts_in_events
 
-pytestmark = pytest.mark.timeout(60)
 SECRET = "sk-live-0123456789abcdef"
 redact = SecretSet({"THE_KEY": SECRET}).redact_text
 NEXT = "Make the run what it was, or record it again."
@@ -378,7 +377,7 @@ def test_many_calls_at_once_each_get_their_own_answer(cassette_path: Path) -> No
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(WAIT_S)
         return found
 
     with RecordingGateway(cassette_path, CallbackUpstream(says_it_back)) as recorder:

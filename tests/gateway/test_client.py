@@ -45,6 +45,7 @@ def run(work: Coroutine[Any, Any, Kind]) -> Kind:
 
 
 def client_for(url: str, **options: Any) -> Client:
+    options.setdefault("idle_s", WAIT_S)  # However long a busy machine takes between two requests.
     return Client(read_base_url(url)[0], **options)
 
 
@@ -193,6 +194,8 @@ BROKEN = {
 def test_an_answer_that_breaks_off_is_a_cut_after_what_came(
     broken: str, ending: Callable[[ProviderConnection], None]
 ) -> None:
+    was_heard = threading.Event()
+
     async def work() -> bytes:
         client = client_for(provider.url)
         seen = b""
@@ -201,12 +204,13 @@ def test_an_answer_that_breaks_off_is_a_cut_after_what_came(
                 await exchange.head()
                 while piece := await exchange.read():
                     seen += piece
+                    was_heard.set()
         await client.close()
         return seen
 
     def act(line: ProviderConnection) -> None:
         line.send(BROKEN[broken])
-        time.sleep(0.05)  # A reset overtakes what was sent just before it.
+        was_heard.wait(WAIT_S)  # A reset overtakes what was sent just before it.
         ending(line)
 
     with Provider(act) as provider:
@@ -215,13 +219,25 @@ def test_an_answer_that_breaks_off_is_a_cut_after_what_came(
 
 @pytest.mark.parametrize("size", [200_000, 10])
 def test_a_reset_is_no_end_of_a_body_that_ends_with_the_connection(size: int) -> None:
+    was_heard = threading.Event()
+
+    async def work() -> None:
+        client = client_for(provider.url)
+        try:
+            with await client.send("POST", "/", headers={}) as exchange:
+                await exchange.head()
+                while await exchange.read():
+                    was_heard.set()
+        finally:
+            await client.close()
+
     def act(line: ProviderConnection) -> None:
         line.send(head() + b"x" * size)
-        time.sleep(0.05)
+        was_heard.wait(WAIT_S)
         line.reset()
 
     with Provider(act) as provider, pytest.raises(ConnectionCut):
-        answers(provider)
+        run(work())
 
 
 NO_HTTP = {
@@ -266,10 +282,19 @@ def test_a_connection_on_which_something_came_unasked_is_not_used_again() -> Non
     async def work() -> bytes:
         client = client_for(provider.url)
         await fetch(client)
-        await asyncio.sleep(0.3)
+        was_heard.set()
+        assert await asyncio.to_thread(has_nagged.wait, WAIT_S)
+        await asyncio.sleep(0.1)
         return (await run_and_close(client, fetch(client)))[1]
 
-    nags = then(says(OK), lambda line: time.sleep(0.05), says(full_response(b"too slow", status=408)))
+    was_heard, has_nagged = threading.Event(), threading.Event()
+
+    def nags(line: ProviderConnection) -> None:
+        line.send(OK)
+        was_heard.wait(WAIT_S)
+        line.send(full_response(b"too slow", status=408))
+        has_nagged.set()
+
     with Provider(nags, says(OK)) as provider:
         assert run(work()) == b"ok"
     assert provider.connections == 2
@@ -397,17 +422,20 @@ def test_a_slow_reader_holds_the_provider_back() -> None:
 
 
 def test_giving_up_closes_the_connection() -> None:
-    left = threading.Event()
+    asked, left = threading.Event(), threading.Event()
 
     def act(line: ProviderConnection) -> None:
+        asked.set()
         if not line.receive():
             left.set()
 
     async def work() -> None:
         client = client_for(provider.url)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0.1):
-                await fetch(client)
+        asking = asyncio.create_task(fetch(client))
+        assert await asyncio.to_thread(asked.wait, WAIT_S)
+        asking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asking
         assert await asyncio.to_thread(left.wait, WAIT_S)
         await client.close()
 
@@ -467,7 +495,11 @@ def test_a_provider_that_is_down_is_named_with_the_reason() -> None:
         assert why_unreachable(f"{url}/v1") == f"{url} cannot be reached: the connection was refused."
 
 
-def test_a_host_that_does_not_exist_is_named() -> None:
+def test_a_host_that_does_not_exist_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(host: str, port: int, **hints: object) -> list[tuple[object, ...]]:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", nobody)  # A machine without a name server may need long to say so.
     told = why_unreachable("http://no-such-host.invalid")
     assert told == "http://no-such-host.invalid cannot be reached: the name of the host is not known."
 
@@ -530,7 +562,7 @@ def test_a_provider_that_speaks_no_tls_is_named() -> None:
 
 def _answers_plainly(listener: socket.socket) -> None:
     plug, _ = listener.accept()
-    with plug:
+    with plug, contextlib.suppress(ConnectionError):  # Who does not like the answer may leave at once.
         plug.recv(1000)
         plug.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         plug.recv(1000)

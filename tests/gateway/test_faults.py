@@ -3,7 +3,6 @@
 import http.client
 import json
 import socket
-import time
 
 import pytest
 
@@ -100,21 +99,22 @@ def test_a_stall_of_some_time_is_followed_by_the_whole_answer(wire: str, place: 
 
 
 @pytest.mark.parametrize("place", ["before-headers", "mid-stream"])
-def test_a_silent_call_is_noticed_once_and_ends_when_the_gateway_closes(place: str) -> None:
-    with ScriptedGateway(f'[[call]]\nsay = "so far"\nstall = "{place}"\n', stall_timeout_s=0.05) as stage:
+def test_a_silent_call_is_noticed_once_and_ends_when_the_gateway_closes(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Closing does not have to give up on it: that would take longer than this test waits.
+    monkeypatch.setattr("inspan.gateway.http.server._CLOSE_TIMEOUT_S", 10 * WAIT_S)
+    with ScriptedGateway(f'[[call]]\nsay = "so far"\nstall = "{place}"\n', stall_timeout_s=1.0) as stage:
         connection = stage.connect()
         connection.request("POST", PATHS["messages"], _body(), {"x-api-key": TOKEN})
         stall = stage.next_stall()
         assert stage.gateway.calls_in_flight == 1
-        began_at = time.monotonic()
         stage.close()
-        took_s = time.monotonic() - began_at
         connection.close()
     assert (stall.number, stall.problem) == (1, "stalled")
     assert stall.status == (200 if place == "mid-stream" else None)
     assert [call.problem for call in stage.calls_so_far()] == ["stalled"]
     assert stage.gateway.calls_in_flight == 0
-    assert took_s < 2
 
 
 def test_a_call_that_keeps_sending_is_not_taken_for_silent() -> None:

@@ -2,11 +2,10 @@
 
 import http.client
 import json
-import time
 
 import pytest
 
-from .scripted_gateway import PATHS, TOKEN, WIRES, ScriptedGateway, ask_body, exchange, path_of, text_in_body
+from .scripted_gateway import PATHS, TOKEN, WAIT_S, WIRES, ScriptedGateway, ask_body, exchange, path_of, text_in_body
 
 SAY = '[[call]]\nsay = ["one ", "two"]\nrepeat = "always"\n'
 either = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
@@ -40,14 +39,16 @@ def test_a_cut_is_seen_by_the_client_and_reported(wire: str, stream: bool) -> No
 @either
 @pytest.mark.parametrize("place", ["before-headers", "mid-stream"])
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_stall_counts_as_silence_and_ends_when_the_gateway_closes(wire: str, place: str, stream: bool) -> None:
+def test_a_stall_counts_as_silence_and_ends_when_the_gateway_closes(
+    wire: str, place: str, stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Closing does not have to give up on it: that would take longer than this test waits.
+    monkeypatch.setattr("inspan.gateway.http.server._CLOSE_TIMEOUT_S", 10 * WAIT_S)
     with ScriptedGateway(SAY, faults=(f"every 1: stall {place}",), stall_timeout_s=0.05) as stage:
         connection = stage.connect()
         connection.request("POST", path_of(wire, stream=stream), _body(wire, stream=stream), {"x-api-key": TOKEN})
         assert stage.next_stall().problem == "stalled"
-        began_at = time.monotonic()
         stage.close()
-        assert time.monotonic() - began_at < 2
         connection.close()
     assert [call.problem for call in stage.calls_so_far()] == ["stalled"]
 

@@ -210,15 +210,15 @@ def test_a_stall_without_end_lasts_until_the_client_goes(form: str, place: str) 
         assert provider.served.get(timeout=WAIT_S) == ServedAnswer(problem="stalled", told="cancelled")
 
 
-def test_a_stall_without_end_ends_when_the_server_closes() -> None:
+def test_a_stall_without_end_ends_when_the_server_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Closing does not have to give up on it: that would take longer than this test waits.
+    monkeypatch.setattr("inspan.gateway.http.server._CLOSE_TIMEOUT_S", 10 * WAIT_S)
     provider = Provider("call 1: stall before-headers", "chat stream", pieces_of("chat stream"))
     with socket.socket() as client:
         with run_server(provider.handle) as port:
             client.connect(("127.0.0.1", port))
             client.sendall(REQUEST)
             assert provider.begun.wait(WAIT_S)
-            began_at = time.monotonic()
-        assert time.monotonic() - began_at < 2
     assert provider.served.get(timeout=WAIT_S) == ServedAnswer(problem="stalled", told="cancelled")
 
 

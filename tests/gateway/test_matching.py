@@ -309,7 +309,7 @@ def normalize_body(body: Any, *, places: dict[str, str] | None = None, secret: s
     )[0]
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     "piece",
     [

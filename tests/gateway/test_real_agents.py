@@ -7,8 +7,6 @@ import pytest
 from .conftest import ARGUMENTS, Launch
 from .scripted_gateway import WAIT_S, ScriptedGateway
 
-pytestmark = pytest.mark.timeout(60)
-
 STEPS = """
 [[call]]
 expect = "do it"

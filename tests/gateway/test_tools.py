@@ -93,7 +93,7 @@ def test_with_a_shell_alone_the_file_is_changed_by_a_command(
     use = choose_tool(step, [make_tool("bash", "command")], cwd=tmp_path)
     assert use is not None
     assert use.arguments is not None
-    subprocess.run(["bash", "-c", str(use.arguments["command"])], cwd=tmp_path, timeout=30, check=True)
+    subprocess.run(["bash", "-c", str(use.arguments["command"])], cwd=tmp_path, timeout=120, check=True)
     assert (tmp_path / result[0]).read_text() == result[1]
 
 

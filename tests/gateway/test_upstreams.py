@@ -10,6 +10,8 @@ import pytest
 from inspan.gateway import Gateway, ModelCall, Reply, Request
 from inspan.protocol.usage import Usage
 
+from .provider import WAIT_S
+
 BODY = json.dumps({"model": "m", "stream": True, "messages": []}).encode()
 HEAD = f"POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: t\r\ncontent-length: {len(BODY)}\r\n\r\n".encode()
 STREAM = {"content-type": "text/event-stream"}
@@ -69,7 +71,7 @@ async def reports_an_error_midway(request: Request, reply: Reply) -> None:
 def test_an_upstream_that_goes_wrong_is_reported(
     act: Callable[[Request, Reply], Awaitable[None]], status: int, problem: str, message: str
 ) -> None:
-    (call,) = asyncio.run(asyncio.wait_for(_calls(CallbackUpstream(act)), timeout=20))
+    (call,) = asyncio.run(asyncio.wait_for(_calls(CallbackUpstream(act)), WAIT_S))
     assert (call.status, call.problem) == (status, problem)
     assert message in call.message
 
@@ -83,7 +85,7 @@ def test_a_slow_reader_holds_the_upstream_back() -> None:
             await reply.write(b"x" * 100_000)
             written.append(number)
 
-    (call,) = asyncio.run(asyncio.wait_for(_calls(CallbackUpstream(pours), reads=False), timeout=20))
+    (call,) = asyncio.run(asyncio.wait_for(_calls(CallbackUpstream(pours), reads=False), WAIT_S))
     assert call.problem == "client hung up"
     assert len(written) < 1000
 
@@ -96,7 +98,7 @@ def test_what_was_spent_counts_even_if_the_client_leaves_while_it_is_sent() -> N
         await reply.start(200, STREAM)
         await reply.write(b": padding\n" * 2_000_000 + final)
 
-    (call,) = asyncio.run(asyncio.wait_for(_calls(CallbackUpstream(sends_too_much_at_once), reads=False), timeout=20))
+    (call,) = asyncio.run(asyncio.wait_for(_calls(CallbackUpstream(sends_too_much_at_once), reads=False), WAIT_S))
     assert (call.usage, call.problem) == (Usage(output=9), "")
 
 
@@ -106,7 +108,7 @@ def test_an_upstream_that_falls_silent_is_noticed_by_the_clock() -> None:
         await asyncio.sleep(3600)
 
     stalls: list[ModelCall] = []
-    (call,) = asyncio.run(asyncio.wait_for(_calls(CallbackUpstream(falls_silent), stalls=stalls), timeout=20))
+    (call,) = asyncio.run(asyncio.wait_for(_calls(CallbackUpstream(falls_silent), stalls=stalls), WAIT_S))
     assert [stall.problem for stall in stalls] == ["stalled"]
     assert call.problem == "stalled"
 
@@ -124,7 +126,7 @@ async def _calls(
         stalls.append(call)
         writer.close()
 
-    timeout_s = None if stalls is None else 0.05
+    timeout_s = None if stalls is None else 1.0
     gateway = Gateway(
         token="t", upstream=upstream, on_call=calls.put_nowait, stall_timeout_s=timeout_s, on_stall=on_stall
     )

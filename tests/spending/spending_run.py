@@ -23,6 +23,8 @@ from tests.stores.accounts import held, parse_budgets
 
 T = TypeVar("T")
 MODEL = "some-model"
+# How long a ledger is waited for: by those whose turn comes, and by those who are to find it locked.
+PATIENT_S, IMPATIENT_S = 60.0, 0.3
 # Dollars for a million tokens: nano-dollars for a thousandth of one token.
 NANO = {
     "input": 3_000,
@@ -90,7 +92,7 @@ class SpendingRun:
     """One run: its books, its controls, and what they told."""
 
     def __init__(
-        self, root: Path, run_id: str = "r1", *, budgets: Mapping[Node, Budget] | None = None, wait_s: float = 0.3
+        self, root: Path, run_id: str = "r1", *, budgets: Mapping[Node, Budget] | None = None, wait_s: float = PATIENT_S
     ) -> None:
         root.mkdir(exist_ok=True)
         self.state = str(root / "state")
@@ -169,11 +171,11 @@ async def cancel_while_writing(scene: SpendingRun, asking: Coroutine[object, obj
     await scene.wait_settled()
 
 
-def play(root: Path, act: Callable[[SpendingRun], Awaitable[T]], **budgets: str) -> T:
+def play(root: Path, act: Callable[[SpendingRun], Awaitable[T]], *, wait_s: float = PATIENT_S, **budgets: str) -> T:
     """Runs a test's part on a loop, in a scene that is open."""
 
     async def played() -> T:
-        scene = SpendingRun(root, budgets=parse_budgets(**budgets))
+        scene = SpendingRun(root, budgets=parse_budgets(**budgets), wait_s=wait_s)
         try:
             await scene.open()
             return await act(scene)

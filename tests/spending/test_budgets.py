@@ -17,7 +17,7 @@ from inspan.stores.ledger import Ledger, read_spendings
 from inspan.stores.ledger_tree import BudgetStatus, read_tree
 from tests.stores.accounts import parse_budgets
 
-from .spending_run import MODEL, NANO, SpendingRun, call, cancel_while_writing, play, price, request
+from .spending_run import IMPATIENT_S, MODEL, NANO, SpendingRun, call, cancel_while_writing, play, price, request
 
 WAIT_S = 30.0
 
@@ -275,7 +275,7 @@ def test_a_ledger_that_cannot_be_used_refuses_what_has_a_limit(tmp_path: Path) -
         other.close()
         return refusal
 
-    refusal = play(tmp_path, act, run="1usd")
+    refusal = play(tmp_path, act, wait_s=IMPATIENT_S, run="1usd")
     assert refusal and refusal.problem == "refused: budget of ledger"
     assert "ledger.db cannot be used: database is locked" in refusal.message
 
@@ -294,7 +294,7 @@ def test_what_could_not_be_written_at_once_is_written_later(tmp_path: Path) -> N
         await scene.wait_settled()
         return scene.troubles
 
-    troubles = play(tmp_path, act)
+    troubles = play(tmp_path, act, wait_s=IMPATIENT_S)
     assert [row.call for row in read_spendings(str(tmp_path / "state"))] == [1, 2]
     assert len(troubles) == 1
     assert "database is locked" in troubles[0]
@@ -309,7 +309,7 @@ def test_what_is_owed_at_the_end_is_written_or_told(tmp_path: Path) -> None:
             await scene.wait_settled()
         await scene.books.close()
         assert [row.call for row in read_spendings(scene.state)] == [1]
-        late = SpendingRun(tmp_path, "r2")
+        late = SpendingRun(tmp_path, "r2", wait_s=IMPATIENT_S)
         await late.open()
         control = late.budget()
         with other.file.write_transaction():
@@ -321,7 +321,7 @@ def test_what_is_owed_at_the_end_is_written_or_told(tmp_path: Path) -> None:
         lost = "The ledger could not be written at the end of the run; entries that are lost: 1."
         assert late.troubles[1:] == [lost]
 
-    play(tmp_path, act)
+    play(tmp_path, act, wait_s=IMPATIENT_S)
 
 
 def test_the_books_write_what_they_owe_before_they_close(tmp_path: Path) -> None:
@@ -393,7 +393,7 @@ def test_the_loop_goes_on_while_the_ledger_is_busy(tmp_path: Path) -> None:
         other.close()
         return beats
 
-    assert play(tmp_path, act, run="1usd") > 5
+    assert play(tmp_path, act, wait_s=5.0, run="1usd") > 5
 
 
 def test_what_is_no_call_to_a_model_is_no_matter_of_budgets(tmp_path: Path) -> None:

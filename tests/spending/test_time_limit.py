@@ -37,11 +37,11 @@ def test_without_a_limit_there_is_nothing_to_watch(tmp_path: Path) -> None:
 
 def test_two_runs_use_up_their_projects_time_twice_as_fast(tmp_path: Path) -> None:
     async def act() -> tuple[list[Denial], float]:
+        began = time.monotonic()
         scenes = [SpendingRun(tmp_path, name, budgets=parse_budgets(project="1.6s")) for name in ("r1", "r2")]
         ends: list[Denial] = []
         for scene in scenes:
             await scene.open()
-        began = time.monotonic()
         watches = [watch_run_time(scene.books, scene.spender.run_id, on_end=ends.append) for scene in scenes]
         await asyncio.wait_for(asyncio.gather(*watches), WAIT_S)
         took_s = time.monotonic() - began

@@ -10,7 +10,7 @@ from typing import Any
 import inspan
 
 SCRIPT = Path(inspan.__file__).parent / "transports" / "http_agent.py"
-WAIT_S = 60.0
+WAIT_S = 120.0
 KEY = "sk-of-a-call-8Zr5Tn2Lx9Vk4Hd7"
 
 
