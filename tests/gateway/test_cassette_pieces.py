@@ -102,6 +102,15 @@ def test_only_names_that_are_long_enough_are_carried() -> None:
     assert carried.from_placeholders("{{id 9.9}}") == "{{id 9.9}}"
 
 
+@pytest.mark.parametrize("key", ['"session_id":', '"session_id": ', "session_id:", "session_id: "])
+def test_a_number_of_four_figures_is_carried_where_it_is_called_an_id(key: str) -> None:
+    carried = VolatileIds()
+    carried.register(2, ["9994"])
+    text = f'{{{key}9994,"chars":"9994"}} 9994 {key}99945 {key}9995'
+    assert carried.to_placeholders(text) == text.replace(f"{key}9994,", f"{key}{{{{id 2.1}}}},")
+    assert carried.from_placeholders(carried.to_placeholders(text)) == text
+
+
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
 @pytest.mark.parametrize("is_stream", [True, False])
 def test_an_answer_without_secrets_and_folders_is_kept_byte_for_byte(wire: Any, is_stream: bool) -> None:

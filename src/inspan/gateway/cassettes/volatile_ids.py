@@ -8,8 +8,9 @@ import re
 from collections.abc import Sequence
 
 _UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
-# Shorter ones might be anything.
-_TOKEN = re.compile(rf"(?<!\w)(?:{_UUID}|\w{{5,}})(?!\w)")
+# Shorter ones might be anything, unless they are called an id: sessions in a terminal are numbered from 1000 on.
+_SHORT = r'(?:(?<=_id":)|(?<=_id": )|(?<=_id:)|(?<=_id: ))\d{4}'
+_TOKEN = re.compile(rf"(?<!\w)(?:{_UUID}|\w{{5,}}|{_SHORT})(?!\w)")
 _PLACEHOLDER = re.compile(r"\{\{id (\d+)\.(\d+)\}\}")
 _MAX_IDS = 100_000
 
