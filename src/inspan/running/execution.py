@@ -34,7 +34,7 @@ from inspan.transports.process import Spawned, was_read
 
 from .model_endpoint import ModelEndpoint
 from .recorder import RawFile, Recorder
-from .shutdown import TimeLimits, close_liveness_pipe, stop_agent
+from .shutdown import TimeLimits, close_liveness_pipe, stop_agent, wait_for_first
 from .verdict import Facts, Verdict, describe_missing_calls, judge
 
 if TYPE_CHECKING:
@@ -261,13 +261,11 @@ class RunExecution:
         self.record(self._dialect.open().events)
         if self._conversation:
             self._conversation.begin()
-        await self._wait_for_first(self._exited, self._stop_requested, self._agent_done)
+        ends = (self._exited, self._stop_requested, self._agent_done)
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if self._agent_done.done():
-            await self._wait_for_first(self._exited, self._stop_requested, seconds=_EXIT_GRACE_S)
+            await wait_for_first(self._exited, self._stop_requested, seconds=_EXIT_GRACE_S)
         await self._stop_agent()
-
-    async def _wait_for_first(self, *futures: "asyncio.Future[None]", seconds: float | None = None) -> None:
-        await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
 
     async def _stop_agent(self) -> None:
         self._forced = self._forced or not self._exited.done()

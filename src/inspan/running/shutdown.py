@@ -1,6 +1,7 @@
 """Limits that hold whatever the agent does, and the steps by which a run is brought down."""
 
 import asyncio
+import math
 import os
 import signal
 import time
@@ -12,6 +13,7 @@ from inspan.system import forking
 from inspan.system.platform import list_children, read_process_state
 from inspan.transports.process import Spawned, find_agent_pid
 
+_SLICE_S = 0.1
 # A stop takes effect when the process next leaves the kernel, where it may be making mounts.
 _HALT_LOOKS = 1000
 _HALT_LOOK_S = 0.001
@@ -103,11 +105,20 @@ async def stop_agent(
         if force.done():
             break
         if act():
-            await asyncio.wait({exited, force}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            await wait_for_first(exited, force, seconds=seconds)
         if exited.done():
             return
     await kill(process)
     await asyncio.wait({exited}, timeout=timeouts.kill_s)
+
+
+async def wait_for_first(*futures: "asyncio.Future[None]", seconds: float) -> None:
+    """Waits so long for the first of them, in slices: time for which the whole machine stands still, the other side
+    has not had either."""
+    for _ in range(math.ceil(seconds / _SLICE_S)):
+        done, _ = await asyncio.wait(futures, timeout=_SLICE_S, return_when=asyncio.FIRST_COMPLETED)
+        if done:
+            return
 
 
 async def kill(process: Spawned) -> None:
