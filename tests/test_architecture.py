@@ -291,6 +291,6 @@ def test_importing_the_package_does_nothing() -> None:
         if path.stem not in ("__init__", "__main__")
     ]
     done = subprocess.run(
-        [sys.executable, "-c", _WATCH_IMPORT, *names], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", _WATCH_IMPORT, *names], capture_output=True, text=True, timeout=240, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

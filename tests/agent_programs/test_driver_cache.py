@@ -116,6 +116,6 @@ def test_many_processes_at_once_make_one_cache(env: dict[str, str], tmp_path: Pa
     started = [
         subprocess.Popen([sys.executable, "-c", _ASKS], env=given, stdout=subprocess.PIPE, text=True) for _ in range(4)
     ]
-    said = [process.communicate(timeout=60)[0] for process in started]
+    said = [process.communicate(timeout=240)[0] for process in started]
     assert {json.dumps(json.loads(each)[1]) for each in said} == {json.dumps(json.loads(said[0])[1])}
     assert _file(tmp_path).name.endswith(".json")

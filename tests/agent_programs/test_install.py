@@ -50,7 +50,7 @@ def _put(npm_registry: Registry) -> None:
 
 
 def _answer(found: Program, *words: str) -> dict[str, object]:
-    done = subprocess.run([found.path, *words], env={}, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([found.path, *words], env={}, capture_output=True, text=True, timeout=240, check=True)
     return json.loads(done.stdout)
 
 
@@ -277,7 +277,7 @@ def test_a_full_disk_is_told_and_the_old_install_stays(
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -246,7 +246,7 @@ def test_changes_at_the_same_time_are_all_kept(home: Home) -> None:
     started = [
         subprocess.Popen([sys.executable, "-c", _ADD_ALIAS, str(home.root), name]) for name in ("a", "b", "c", "d")
     ]
-    assert [process.wait(timeout=60) for process in started] == [0, 0, 0, 0]
+    assert [process.wait(timeout=240) for process in started] == [0, 0, 0, 0]
     assert len(home.load().settings.models) == 20
 
 

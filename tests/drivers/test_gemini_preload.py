@@ -38,7 +38,7 @@ def run(folder: Path, script: str, *words: str, **env: str) -> list[Any]:
             **env,
         },
         capture_output=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")

@@ -52,7 +52,7 @@ def run_extension(
         env={"JITI_FS_CACHE": "false", **(env or {})},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 

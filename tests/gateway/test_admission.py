@@ -172,5 +172,5 @@ def test_what_is_not_http_is_refused() -> None:
 def test_it_works_without_ssl() -> None:
     loads = "from inspan.gateway import Gateway; import inspan.gateway.live"
     program = f"import sys; sys.modules['ssl'] = None; {loads}; print('asyncio' in sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=WAIT_S, check=True)
     assert ran.stdout == "True\n"

@@ -606,7 +606,7 @@ def test_a_process_that_may_not_load_ssl_speaks_plain_http_and_says_so_of_the_re
     with Provider(says(OK)) as provider:
         secure = provider.url.replace("http:", "https:")
         argv = [sys.executable, "-c", _WITHOUT_SSL, provider.url, secure]
-        ran = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+        ran = subprocess.run(argv, capture_output=True, text=True, timeout=WAIT_S, check=True)
     assert ran.stdout == f"ok\n{secure} cannot be reached: TLS is not available in this process.\n"
 
 

@@ -186,7 +186,7 @@ except inspan.InspanError as error:
 def _validate_in_process(cli_env: CliEnv, sandbox: str) -> list[Any]:
     argv = [*cli_env.prefix, sys.executable, "-c", _VALIDATE, sandbox]
     env = {**cli_env.env, "ANTHROPIC_API_KEY": KEY}
-    done = subprocess.run(argv, env=env, cwd=cli_env.work, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(argv, env=env, cwd=cli_env.work, capture_output=True, text=True, timeout=240, check=True)
     return json.loads(done.stdout)
 
 

@@ -214,7 +214,7 @@ def test_a_program_without_standard_descriptors_runs_tasks_like_any_other(
         [sys.executable, "-c", code, str(report), cli_env.scenario(SAYS_HELLO)],
         env=cli_env.env,
         cwd=cli_env.work,
-        timeout=60,
+        timeout=240,
         check=True,
     )
     expected = [["completed", "done", "hello"], ["completed", "done", "hello"], ["/dev/null"] * len(closed)]

@@ -39,7 +39,7 @@ def _on_a_small_disk(cli_env: CliEnv, script: str, *, size: str) -> subprocess.C
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
 

@@ -283,9 +283,9 @@ def test_a_ledger_that_several_open_at_once_is_brought_up_to_date_once(tmp_path:
         Ledger(str(tmp_path / "state"), wait_s=0.2)
     before.execute("ROLLBACK")
     before.close()
-    ledgers = [Ledger(str(tmp_path / "state")) for _ in range(3)]
-    assert [
-        ledger.open_run(Accounts(tmp_path).spender(f"r{n}"), parse_budgets()) for n, ledger in enumerate(ledgers)
-    ] == [None] * 3
-    for ledger in ledgers:
+    ledgers, accounts = [Ledger(str(tmp_path / "state")) for _ in range(3)], Accounts(tmp_path)
+    assert [ledger.open_run(accounts.spender(f"r{n}"), parse_budgets()) for n, ledger in enumerate(ledgers)] == [
+        None
+    ] * 3
+    for ledger in (*ledgers, accounts):
         ledger.close()

@@ -105,7 +105,7 @@ import sys, sqlite3
 from inspan.stores.ledger import Ledger
 print("ready", flush=True)
 for state in sys.stdin:
-    ledger = Ledger(state.strip())
+    ledger = Ledger(state.strip(), wait_s=120.0)
     with ledger.file.write_transaction() as database:
         database.execute("INSERT INTO slot VALUES (?, 'r', 1)", (sys.argv[1],))
         salt, = database.execute("SELECT group_concat(hex(bytes)) FROM salt").fetchone()
@@ -128,7 +128,7 @@ for state in sys.stdin:
             process.stdin.flush()
         salts.append({_line(process) for process in processes})
     for process in processes:
-        process.communicate(timeout=60)
+        process.communicate(timeout=240)
     assert [len(each) for each in salts] == [1] * len(states)
     assert len({salt for each in salts for salt in each}) == len(states)
     for state in states:

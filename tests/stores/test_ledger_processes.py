@@ -19,6 +19,7 @@ from inspan.protocol.spending import Spending
 from inspan.stores.ledger import Ledger, read_spendings
 from inspan.stores.ledger_calls import close_dead_accounts
 from inspan.stores.ledger_tree import BudgetStatus, read_tree
+from tests.cli_env import wait_until
 
 from .accounts import NOON, PROJECT, Accounts, nano
 
@@ -37,7 +38,7 @@ from tests.stores.accounts import held
 state, folder, run_id, most, excess = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
 lock = folder / (run_id + ".lock")
 kept, NOW = held(lock), time.time()
-ledger = Ledger(state)
+ledger = Ledger(state, wait_s={LIMIT_S})
 chance = random.Random(run_id)
 spender = Spender(run_id=run_id, project="{PROJECT}", task="t", agent="a", session="s", lock=str(lock), started_at=NOW)
 assert ledger.open_run(spender, {{"project": Budget(usd=most / 1e9)}}) is None
@@ -126,6 +127,8 @@ def test_a_ledger_works_whenever_its_writers_are_killed(tmp_path: Path) -> None:
             for process in processes:
                 _go(process)
             time.sleep(chance.uniform(0.0, 0.15))
+            if number == 0:
+                wait_until(lambda: read_spendings(state), "first call")
             for process in processes:
                 process.send_signal(signal.SIGKILL)
         _check(state)
