@@ -111,7 +111,7 @@ def test_neither_of_reporter_and_callback_waits_for_the_other(
     run_env: RunEnv, use_fake_agent: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_fake_agent(_WORKS)
-    monkeypatch.setattr(telling, "CALLBACK_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(telling, "CALLBACK_TIMEOUT_S", 4.0)  # The reporter's too, which has to get its turn meanwhile.
     notes, released, problems = Notes(), threading.Event(), list[str]()
 
     def hear(_: Event) -> None:

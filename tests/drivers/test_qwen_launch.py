@@ -107,7 +107,7 @@ def test_behind_a_gateway_nothing_that_a_project_sets_leads_past_it(
     launch = build_launch(DRIVER, msgspec.structs.replace(CLEAN, scratch=str(tmp_path)), mode=mode)
     (tmp_path / "preload.mjs").write_bytes(launch.files[f"{tmp_path}/preload.mjs"])
     done = subprocess.run(
-        [str(node), "-e", LOOK], env={**launch.env, **env}, capture_output=True, text=True, timeout=60, check=True
+        [str(node), "-e", LOOK], env={**launch.env, **env}, capture_output=True, text=True, timeout=240, check=True
     )
     assert done.stdout == f"{listed} {listed} http://127.0.0.1:1 new undefined\n"
 
@@ -151,7 +151,7 @@ def test_in_the_profile_clean_the_settings_of_a_project_are_not_found(
     look = FIND.replace("FILES", json.dumps([str(tmp_path / name) for name in names]))
     env = {**launch.env, "QWEN_HOME": place.config}
     done = subprocess.run(
-        [str(node), "--input-type=module", "-e", look], env=env, capture_output=True, text=True, timeout=60, check=True
+        [str(node), "--input-type=module", "-e", look], env=env, capture_output=True, text=True, timeout=240, check=True
     )
     no, yes = "false,false", "true,true"
     assert done.stdout.split() == [no, no, no, yes, yes, yes, "ENOENT", no, no, yes, yes, yes, yes]

@@ -125,7 +125,7 @@ def test_a_change_waits_for_the_one_before_it(npm_registry: SessionStore) -> Non
     other = threading.Thread(target=forget_run, args=(npm_registry.state, "one", "a"))
     with lock_records(npm_registry.state):
         other.start()
-        wait_until(_waits_for_a_lock, "second change that waits", seconds=10)
+        wait_until(_waits_for_a_lock, "second change that waits")
         write_session(npm_registry.state, msgspec.structs.replace(record, session_id="new"))
     other.join()
     assert read_session(npm_registry.state, "one") == msgspec.structs.replace(record, session_id="new", runs=("b",))
