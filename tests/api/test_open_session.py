@@ -1,10 +1,13 @@
 """Open sessions with the real programs: one process, many messages, whatever the agent."""
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
 import sys
+import termios
+from contextlib import suppress
 from typing import Unpack
 
 import pytest
@@ -19,7 +22,7 @@ from inspan.protocol.events import Question, ToolCompleted
 from tests.agents.conversation import WAIT_STEP
 from tests.cli_env import list_pids, open_files, wait_until
 
-from .run_env import RunEnv, wait_until_async
+from .run_env import RunEnv, descriptors, wait_until_async
 
 
 def _support(driver: object) -> SessionSupport:
@@ -112,12 +115,23 @@ def test_a_message_goes_into_the_running_turn(agents: RunEnv, agent: str) -> Non
             waiting = await session.follow_up("drive")
             await wait_until_async(lambda: (agents.work / "started").exists(), "tool")
             steered = await session.steer("turn left")
+            await wait_until_async(_is_all_read, "agent that has read it")
             (agents.work / "go").touch()
             return await waiting, await steered
 
     first, second = asyncio.run(scene())
     assert (first.message, first.reason) == ("left", "done")
     assert (second.message, second.reason) == ("left", "done")
+
+
+def _is_all_read() -> bool:
+    """Whether nothing of what this process has written lies unread in a pipe."""
+    pipes = [fd for fd, path in descriptors() if path.startswith("pipe:")]
+    try:
+        written = [fd for fd in pipes if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY]
+        return not any(int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder) for fd in written)
+    except OSError:
+        return False  # One was closed meanwhile: the next look knows.
 
 
 def _decide(request: PermissionRequest) -> inspan.Decision | bool:
@@ -291,7 +305,8 @@ def test_a_message_that_is_interrupted_at_once_leaves_the_conversation_as_it_was
     async def scene() -> list[AgentResult]:
         async with open_session(agents, agent, scenario) as session:
             waiting = await session.follow_up("hello")
-            await session.abort()
+            with suppress(CommandRefused):
+                await session.abort()
             return [await waiting, await session.send_message("and now?")]
 
     first, second = asyncio.run(scene())
