@@ -206,7 +206,7 @@ def test_a_session_in_a_terminal_is_spoken_to_by_the_number_it_has_now(
         if len(results) == 1:
             session = re.search(r"session ID (\d+)", results[0])
             assert session is not None, results
-            arguments = {"session_id": int(session[1]), "chars": "hello\n", "yield_time_ms": 2000}
+            arguments = {"session_id": int(session[1]), "chars": "hello\n", "yield_time_ms": 30_000}
             return answer(ToolUse(name="write_stdin", arguments=arguments))
         return answer(say="Said hello.")
 
