@@ -34,6 +34,7 @@ def test_ended_runs_are_listed_on_demand_newest_first(old_runs: CliEnv) -> None:
     failed, completed = list_runs_json(old_runs, "-a")
     assert failed["run_id"] > completed["run_id"]
     expected = {"outcome": "completed", "reason": "done", "tokens": CALL_TOKENS, "alive": False, "prompt": "do it"}
+    expected |= {"state": None}
     assert expected.items() <= completed.items()
     assert {"outcome": "failed", "reason": "overloaded", "tokens": 0}.items() <= failed.items()
     assert completed["path"] == str(old_runs.folder(completed["run_id"]))
@@ -42,8 +43,8 @@ def test_ended_runs_are_listed_on_demand_newest_first(old_runs: CliEnv) -> None:
 def test_the_table_has_a_head_and_a_line_for_each_run(old_runs: CliEnv) -> None:
     head, failed, completed = old_runs.inspan("ps", "-a").stdout.splitlines()
     assert head.split() == ["RUN", "AGENT", "STATE", "TIME", "TOKENS", "COST", "AGE", "PROMPT"]
-    assert "failed (overloaded)" in failed
-    assert completed.split()[1:3] == ["scripted", "completed"]
+    assert "✘ failed (overloaded)" in failed
+    assert completed.split()[1:4] == ["scripted", "✔", "completed"]
     assert f"  {CALL_TOKENS} " in completed
 
 
@@ -59,7 +60,8 @@ def test_a_living_run_is_listed_with_what_it_has_spent_so_far(cli_env: CliEnv) -
     expected = {"run_id": run_id, "alive": True, "outcome": "running", "reason": "", "tokens": CALL_TOKENS}
     assert expected.items() <= run.items()
     line = cli_env.inspan("ps").stdout.splitlines()[1]
-    assert line.split()[:3] == [run_id, "scripted", "running"]
+    assert line.split()[:5] == [run_id, "scripted", "●", "working:", "touch"]
+    assert (run["state"]["status"], run["state"]["tool"]) == ("working", "bash")
     release_tool(cli_env)
     cli_env.inspan("wait", run_id)
     assert list_runs_json(cli_env) == []

@@ -50,6 +50,7 @@ def test_show_gives_json(old_runs: CliEnv) -> None:
         "ended": shown["ended"],
         "output": "hello",
         "calls": shown["calls"],
+        "state": None,
     }
     assert (shown["calls"]["calls"], list(shown["calls"]["models"])) == (1, ["scripted"])
     assert events[-1].items() <= shown["ended"].items()
@@ -57,7 +58,9 @@ def test_show_gives_json(old_runs: CliEnv) -> None:
 
 def test_show_of_a_living_run_says_how_to_follow_it(cli_env: CliEnv) -> None:
     run_id = start_waiting_run(cli_env)
-    assert f"still running: inspan logs -f {run_id}" in cli_env.inspan("show").stdout
+    told = cli_env.inspan("show").stdout
+    assert f"still running: inspan logs -f {run_id}" in told
+    assert "● working: touch started" in told
     assert json.loads(cli_env.inspan("show", "--json").stdout)["ended"] is None
     release_tool(cli_env)
 

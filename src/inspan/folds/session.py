@@ -28,15 +28,21 @@ OpenQuestion = PermissionAsked | QuestionAsked
 
 
 class SessionFold:
-    """Feed it every event in order; `state` is what they come to. `questions` are those that wait, by id."""
+    """Feed it every event in order; `state` is what they come to. `questions` are those that wait, by id.
 
-    def __init__(self) -> None:
+    One that does not stay open is never idle: it works on its prompt until it ends. One that was given a prompt is
+    starting until that is its first message.
+    """
+
+    def __init__(self, *, stays_open: bool = True, prompted: bool = False) -> None:
         self.questions: dict[str, OpenQuestion] = {}
+        self._stays_open = stays_open
+        self._awaits_prompt = prompted
         self._model = ""
         self._error = ""
         self._running = ""
         self._queued: dict[str, None] = {}
-        self._tools: dict[str, str] = {}
+        self._tools: dict[str, ToolStarted] = {}
         self._limit: RateLimited | None = None
         self._opened = False
         self._closed = False
@@ -45,7 +51,7 @@ class SessionFold:
     def state(self) -> SessionState:
         return SessionState(
             status=self._status(),
-            tool=next(reversed(self._tools.values()), "") if self._running else "",
+            tool=self.tool.name if self.tool else "",
             message=self._running,
             queued=tuple(self._queued),
             questions=tuple(self.questions),
@@ -54,23 +60,35 @@ class SessionFold:
             error=self._error,
         )
 
-    def add(self, event: Event) -> None:
+    @property
+    def tool(self) -> ToolStarted | None:
+        """The call that is at work: the last that was begun, of those that have not ended."""
+        return next(reversed(self._tools.values()), None) if self._is_busy else None
+
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._running or self._awaits_prompt or not self._stays_open)
+
+    def add(self, event: Event) -> bool:
+        """Takes in one event; says whether it can have changed the state."""
         handler = _HANDLERS.get(type(event))
         if handler:
             handler(self, event)
+        return handler is not None
 
     def _status(self) -> SessionStatus:
         if self._closed:
             return "closed"
         if self.questions:
             return "waiting"
-        if self._running:
+        if self._is_busy:
             if self._limit:
                 return "rate_limited"
             return "working" if self._opened else "starting"
         return "error" if self._error else "idle"
 
     def on_message_sent(self, event: MessageSent) -> None:
+        self._awaits_prompt = False
         if event.queued:
             self._queued[event.id] = None
         elif not event.steers:
@@ -97,7 +115,7 @@ class SessionFold:
         self._model = event.model or self._model
 
     def on_tool_started(self, event: ToolStarted) -> None:
-        self._tools[event.id] = event.name
+        self._tools[event.id] = event
 
     def on_tool_ended(self, event: ToolCompleted | ToolFailed) -> None:
         self._tools.pop(event.id, None)

@@ -134,7 +134,7 @@ class Conversation:
         self._preamble = preamble
         self._title = title
         self._support = support
-        self._fold = SessionFold()
+        self._fold = SessionFold(stays_open=task.session, prompted=bool(task.prompt))
         self._questions = Questions(
             rules,
             timeout_s=task.limits.answer_timeout_s,

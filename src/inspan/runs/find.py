@@ -2,12 +2,16 @@
 
 import os
 import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from inspan.errors import RunBusy, RunNotFound, StateUnusable
+from inspan.folds.live_state import LiveState, LiveStateFold
 from inspan.folds.summary import Summary, summarize
 from inspan.protocol.commands import Cancel
+from inspan.protocol.events import Event
 from inspan.protocol.ids import RunId
+from inspan.protocol.wire import Record
 from inspan.stores import index
 from inspan.stores.event_log import iter_log
 from inspan.stores.paths import state_error
@@ -72,9 +76,12 @@ def is_in_scope(folder: RunFolder, scope: Scope) -> bool:
     return scope.matches(project, cwd)
 
 
-def refresh_summary(state: str, folder: RunFolder) -> Summary:
-    """What is known of a run. A run without an owner and without an end is declared lost, by whoever looks first."""
-    summary = summarize(record.event for record in iter_log(folder.log))
+def refresh_summary(state: str, folder: RunFolder, *, watch: Callable[[Record], None] | None = None) -> Summary:
+    """What is known of a run. A run without an owner and without an end is declared lost, by whoever looks first.
+
+    `watch` sees every record on the way, so that a log is read once for all that is asked of it.
+    """
+    summary = summarize(_events_of(iter_log(folder.log), watch))
     if summary.ended or is_locked(folder):
         return summary
     try:
@@ -87,6 +94,14 @@ def refresh_summary(state: str, folder: RunFolder) -> Summary:
         return declare_lost(state, folder)
     finally:
         file_locks.release(lock)
+
+
+def refresh_run(state: str, folder: RunFolder) -> tuple[Summary, LiveState | None]:
+    """The same, with what a living run is doing now."""
+    task: Any = read_json(folder.file("run.json")).get("task") or {}
+    fold = LiveStateFold(stays_open=bool(task.get("session")), prompted=bool(task.get("prompt")))
+    summary = refresh_summary(state, folder, watch=fold.add)
+    return summary, None if summary.ended else fold.state
 
 
 def stop(folder: RunFolder, *, command: Cancel) -> bool:
@@ -127,6 +142,13 @@ def remove(state: str, folder: RunFolder) -> None:
         pass  # Somebody else removes it at the same moment.
     except OSError as error:
         raise state_error(folder.path, error) from error
+
+
+def _events_of(records: Iterable[Record], watch: Callable[[Record], None] | None) -> Iterator[Event]:
+    for record in records:
+        if watch:
+            watch(record)
+        yield record.event
 
 
 def _find_last(state: str, scope: Scope | None) -> RunFolder:

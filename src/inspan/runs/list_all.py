@@ -2,24 +2,36 @@
 
 import os
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from inspan.errors import StateUnusable
+from inspan.folds.live_state import LiveState
 from inspan.folds.summary import Summary
 from inspan.running.rows import build_entry, build_running_entry, build_unreadable_entry
 from inspan.stores import index
 from inspan.stores.index import Entry, Row
 from inspan.stores.run_folder import RunFolder, active_runs, all_runs, is_locked, unmark_active
 
-from .find import refresh_summary
+from .find import refresh_run, refresh_summary
 
 T = TypeVar("T")
 
 
+class ActiveRun(NamedTuple):
+    """A run of the active list; one that lives has a state."""
+
+    entry: Entry
+    state: LiveState | None = None
+
+
 def list_runs(state: str, *, ended: bool, limit: int | None = None) -> list[Row]:
     """Living runs, newest first, and after them the ended ones where asked for."""
-    living = [entry.row for entry in active_entries(state, ended=ended)]
-    if not ended:
+    return add_ended(state, [entry.row for entry in active_entries(state, ended=ended)], limit=limit, wanted=ended)
+
+
+def add_ended(state: str, living: list[Row], *, wanted: bool, limit: int | None = None) -> list[Row]:
+    """These rows, and after them those of the ended runs where they are wanted."""
+    if not wanted:
         return living
     rows = read_index(state, lambda: index.list_newest(state, limit=limit or -1))
     shown = {row.run_id for row in living}
@@ -28,18 +40,23 @@ def list_runs(state: str, *, ended: bool, limit: int | None = None) -> list[Row]
 
 def active_entries(state: str, *, ended: bool) -> list[Entry]:
     """What is on the active list: living runs, and where asked for those that ended and could not be closed."""
-    living: list[Entry] = []
+    return [run.entry for run in list_active(state, ended=ended)]
+
+
+def list_active(state: str, *, ended: bool) -> list[ActiveRun]:
+    """The same, each living run with what it is doing now."""
+    living: list[ActiveRun] = []
     for folder in reversed(active_runs(state)):
         if not os.path.exists(folder.file("run.json")):
             continue
         try:
-            summary = refresh_summary(state, folder)
+            summary, live = refresh_run(state, folder)
             if summary.ended is None:
-                living.append(build_running_entry(folder, summary))
+                living.append(ActiveRun(build_running_entry(folder, summary), live))
             elif not _finalize_unowned(state, folder, summary) and ended:
-                living.append(build_entry(folder, summary, summary.ended))
+                living.append(ActiveRun(build_entry(folder, summary, summary.ended)))
         except StateUnusable as error:
-            living.append(build_unreadable_entry(folder, error))
+            living.append(ActiveRun(build_unreadable_entry(folder, error)))
     return living
 
 

@@ -9,8 +9,9 @@ from inspan.cli.console import Console, truncate
 from inspan.cli.output import print_json
 from inspan.cli.run_names import RunName, pick_run
 from inspan.reporters.call_summary import calls_to_dict, format_calls
+from inspan.reporters.states import format_live_state
 from inspan.reporters.text import escape_controls
-from inspan.runs.find import refresh_summary
+from inspan.runs.find import refresh_run
 from inspan.stores.paths import state_home
 from inspan.stores.run_folder import read_json
 
@@ -25,7 +26,7 @@ def command(run: str, as_json: bool) -> None:
     """
     state = state_home()
     folder = pick_run(state, run, as_json=as_json)
-    summary = refresh_summary(state, folder)
+    summary, live = refresh_run(state, folder)
     described = read_json(folder.file("run.json"))
     if as_json:
         print_json(
@@ -35,6 +36,7 @@ def command(run: str, as_json: bool) -> None:
             ended=msgspec.to_builtins(summary.ended),
             output=summary.answer,
             calls=calls_to_dict(summary),
+            state=live,
         )
         return
     console = Console(sys.stdout)
@@ -48,5 +50,7 @@ def command(run: str, as_json: bool) -> None:
         click.echo(f"\n{escape_controls(truncate(summary.answer))}\n")
     if summary.ended:
         console.show(summary.ended)
-    else:
-        click.echo(f"  still running: inspan logs -f {folder.run_id}")
+    elif live:
+        click.echo(f"{format_live_state(live)}\n  still running: inspan logs -f {folder.run_id}")
+        for question in live.questions:
+            click.echo(f"  → `inspan approve {question}` or `inspan deny {question}`")

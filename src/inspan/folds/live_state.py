@@ -1,0 +1,62 @@
+"""What a living run is doing, as its log tells: for whoever lists runs and has never talked to this one."""
+
+import msgspec
+
+from inspan.contracts.permissions import subject_of
+from inspan.protocol.events import PermissionAsked
+from inspan.protocol.session import SessionState
+from inspan.protocol.wire import Record
+
+from .session import OpenQuestion, SessionFold
+
+
+class LiveState(SessionState, frozen=True, kw_only=True, omit_defaults=True):
+    """`subject` is what the tool at work, or the question that waits, is about; `since` is from when on it is so.
+
+    `asks_for` says whether the question is for a permission or for an answer.
+    """
+
+    subject: str = ""
+    since: float = 0.0
+    asks_for: str = ""
+
+
+class LiveStateFold:
+    """Feed it every record in order; `state` is what a run with this log is doing."""
+
+    def __init__(self, *, stays_open: bool, prompted: bool) -> None:
+        self._fold = SessionFold(stays_open=stays_open, prompted=prompted)
+        self._key: tuple[str, ...] = ()
+        self._since = 0.0
+
+    @property
+    def state(self) -> LiveState:
+        state, question = self._fold.state, self._question
+        return LiveState(
+            **msgspec.structs.asdict(state),
+            subject=_subject_of_question(question) if question else self._subject_of_tool(),
+            since=self._since,
+            asks_for=("permission" if isinstance(question, PermissionAsked) else "answer") if question else "",
+        )
+
+    def add(self, record: Record) -> None:
+        if not self._fold.add(record.event) and self._key:
+            return
+        state, tool = self._fold.state, self._fold.tool
+        key = (state.status, tool.id if tool else "", *state.questions[:1])
+        if key != self._key:
+            self._key, self._since = key, record.at
+
+    @property
+    def _question(self) -> OpenQuestion | None:
+        return next(iter(self._fold.questions.values()), None)
+
+    def _subject_of_tool(self) -> str:
+        tool = self._fold.tool
+        return subject_of(tool.input) if tool else ""
+
+
+def _subject_of_question(question: OpenQuestion) -> str:
+    if isinstance(question, PermissionAsked):
+        return subject_of(question.input) or question.tool
+    return " / ".join(each.text for each in question.questions)
