@@ -3,6 +3,7 @@
 from inspan.protocol.events import (
     AnswerGiven,
     BudgetRefused,
+    ChannelChanged,
     Citation,
     CitationsGiven,
     CommandExecuted,
@@ -109,6 +110,7 @@ EXAMPLES: tuple[Event, ...] = (
         resets_at=5.0,
     ),
     SessionConfigured(model="m", effort="low", mode="review"),
+    ChannelChanged(before="rpc", after="acp", reason="it ended with exit code 2"),
     TextSaid(text='quotes " and \\ and \n, 日本, \x00, 🙂', parent="tool_1"),
     TextDelta(block="b1", text="hel"),
     AnswerGiven(text='{"a":1}'),

@@ -2,6 +2,7 @@
 
 from inspan.protocol.events import (
     AnswerGiven,
+    ChannelChanged,
     Citation,
     CitationsGiven,
     EndingBegan,
@@ -121,6 +122,10 @@ NARRATED: list[tuple[Event, list[tuple[Kind, str]]]] = [
         [("warning", "! timed_out (run_timeout): too long\n")],
     ),
     (SessionConfigured(model="m", mode="review"), [("note", "  model m, mode review\n")]),
+    (
+        ChannelChanged(before="rpc", after="acp", reason="it has ended"),
+        [("warning", "! channel rpc cannot be used, acp is: it has ended\n")],
+    ),
     (McpServerFailed(name="db"), [("warning", "! the tool server db cannot be used\n")]),
     (McpServerFailed(name="db", message="gone"), [("warning", "! the tool server db cannot be used: gone\n")]),
     (RateLimited(message="slow down"), [("warning", "! rate limited: slow down\n")]),

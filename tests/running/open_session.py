@@ -12,6 +12,7 @@ Fake = Callable[[str, str], str]
 # The puppet answers each prompt by its function `turn`; what it reads meanwhile, it reads itself.
 _PRELUDE = """
 import json, os, sys, time
+session = {}
 def put(**message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 def get():
     line = sys.stdin.readline()
@@ -34,7 +35,7 @@ def wait_for_cancel():
 """
 _SERVE = """
 put(id=get()["id"], result={"protocolVersion": 1, "agentCapabilities": {"loadSession": True}})
-put(id=get()["id"], result={"sessionId": "s"})
+put(id=get()["id"], result={"sessionId": "s", **session})
 while True:
     message = get()
     if message.get("method") != "session/prompt": continue
@@ -48,5 +49,11 @@ ASKS = "def turn(text): say(ask(text))"
 
 def open_puppet(run_env: RunEnv, fake: Fake, acts: str, **options: Any) -> AgentSession:
     """A session of a puppet that does these acts; whoever enters it opens it."""
-    program = fake("puppet", f"{_PRELUDE}{acts}\n{_SERVE}")
+    program = make_puppet(fake, acts)
     return inspan.open_session(f"acp:{program}", cwd=run_env.work, profile="user", **options)
+
+
+def make_puppet(fake: Fake, acts: str, *, version: str = "0.0.0") -> str:
+    """The program of a puppet that does these acts."""
+    asked = f"import sys\nif sys.argv[1:] == ['--version']:\n  print({version!r})\n  sys.exit()\n"
+    return fake("puppet", f"{asked}{_PRELUDE}{acts}\n{_SERVE}")

@@ -57,6 +57,12 @@ def choose_channel(driver: Driver, task: Task) -> str:
     raise Unsupported(field, getattr(task, field), problem, next_step=_CHANNEL_STEPS[field])
 
 
+def list_next_channels(driver: Driver, task: Task, *, after: str) -> list[str]:
+    """The channels behind this one that can do what the task needs."""
+    names = [channel.name for channel in driver.channels]
+    return [channel.name for channel in driver.channels[names.index(after) + 1 :] if _can_hold(channel, task)]
+
+
 def check_channel(driver: Driver, task: Task) -> None:
     """Raises `Unsupported` where the channel that was chosen cannot do what the task needs."""
     channel = driver.channels[0]

@@ -14,7 +14,7 @@ from inspan.contracts.driver import Driver, Endpoint, Launch, LaunchContext
 from inspan.contracts.prompt_fallbacks import add_prompt_fallbacks, build_preamble
 from inspan.contracts.sandbox import Box
 from inspan.errors import BudgetSpent, StateUnusable
-from inspan.protocol.plan import AgentChoice, AgentProcess, Leftovers, Plan, Route, SessionChoice
+from inspan.protocol.plan import AgentChoice, AgentProcess, Alternative, Leftovers, Plan, Route, SessionChoice
 from inspan.protocol.task import Task
 from inspan.protocol.wire import SCHEMA
 from inspan.redaction import Gate, SecretSet
@@ -58,6 +58,14 @@ class _ClaimedRun(msgspec.Struct, frozen=True, kw_only=True):
     project: str
     task_folder: str
     folder: RunFolder
+
+
+class _PreparedProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """What is started by one channel, and the variables that are the run's own."""
+
+    launch: Launch
+    added: dict[str, str]
+    process: AgentProcess
 
 
 def prepare(
@@ -153,23 +161,11 @@ def _build_plan(
 ) -> Plan:
     task, driver, folder = choice.task, choice.driver, claimed.folder
     context = _build_launch_context(choice, claimed, session, env, listener)
-    offered = add_tool_server(task, context.endpoint) if task.tools and context.endpoint else task
-    launch = driver.channels[0].launch(
-        add_prompt_fallbacks(offered, driver.capabilities, texts=choice.attachment_text), context
-    )
-    added = _build_run_env(choice, claimed, launch, context, env)
+    prepared = _prepare_process(choice, claimed, context, env)
+    _write_files(prepared.launch)
+    others = [_prepare_alternative(each, claimed, session, env, context) for each in choice.alternatives]
+    files = [path for each in (prepared, *others) for path in each.launch.files]
     token = context.endpoint.token if context.endpoint else ""
-    argv = _wrap_argv(choice, claimed, context, launch.argv, added)
-    environment = build_agent_environment(
-        env,
-        driver=driver,
-        others=agent_summaries(env),
-        clean=task.profile == "clean",
-        gateway=context.endpoint is not None,
-        login=task.login,
-        run_env=added,
-        key=choice.credential.key,
-    )
     return Plan(
         run_id=folder.run_id,
         created_at=time.time(),
@@ -188,26 +184,14 @@ def _build_plan(
             id=context.session_id or ("" if task.fork else context.resume),
             reported=load_reported(driver, session, config=context.config, env=env),
         ),
-        process=AgentProcess(
-            argv=list(argv),
-            env=environment,
-            stdin=launch.stdin,
-            keeps_stdin=launch.keeps_stdin,
-            conversation=launch.conversation,
-            preamble=build_preamble(task, driver.capabilities, texts=choice.attachment_text)
-            if launch.conversation
-            else "",
-            liveness_pipe=choice.containment.liveness_pipe,
-            agent_depth=choice.containment.agent_depth,
-            sandbox=choice.sandbox.name,
-            containment=choice.containment.name,
-        ),
+        process=prepared.process,
         token=token,
         route=choice.route,
-        path_placeholders=_collect_path_placeholders(claimed, context, environment, cwd=task.cwd),
+        path_placeholders=_collect_path_placeholders(claimed, context, prepared.process.env, cwd=task.cwd),
         secrets=collect_secrets(
             env,
-            added,
+            prepared.added,
+            *(each.added for each in others),
             _key_env(choice),
             task.env,
             credentials=(*driver.provider.credentials, *driver.access.withheld_credentials),
@@ -217,11 +201,69 @@ def _build_plan(
         ),
         leftovers=Leftovers(
             folders=[name for name in driver.state.leftover_dirs if not os.path.lexists(os.path.join(task.cwd, name))],
-            files=[path for path in launch.files if path.startswith(f"{context.scratch}/")],
+            files=[path for path in files if path.startswith(f"{context.scratch}/")],
         ),
         warnings=[sentence for sentence in (untested_warning(driver, choice.program),) if sentence],
         approvals=_load_approvals(claimed) if task.ask else [],
+        alternatives=[
+            Alternative(
+                channel=each.driver.channels[0].name,
+                version=each.program.version,
+                process=other.process,
+                files=dict(other.launch.files),
+            )
+            for each, other in zip(choice.alternatives, others, strict=True)
+        ],
     )
+
+
+def _prepare_alternative(
+    choice: Choice, claimed: _ClaimedRun, session: LockedSession, env: Mapping[str, str], first: LaunchContext
+) -> _PreparedProcess:
+    """The same by another channel: behind the same gateway, and with a session id of its own where it presets one."""
+    context = _build_launch_context(choice, claimed, session, env, None)
+    context = msgspec.structs.replace(context, endpoint=first.endpoint)
+    return _prepare_process(choice, claimed, context, env)
+
+
+def _prepare_process(
+    choice: Choice, claimed: _ClaimedRun, context: LaunchContext, env: Mapping[str, str]
+) -> _PreparedProcess:
+    task, driver = choice.task, choice.driver
+    offered = add_tool_server(task, context.endpoint) if task.tools and context.endpoint else task
+    launch = driver.channels[0].launch(
+        add_prompt_fallbacks(offered, driver.capabilities, texts=choice.attachment_text), context
+    )
+    added = _build_run_env(choice, claimed, launch, context, env)
+    environment = build_agent_environment(
+        env,
+        driver=driver,
+        others=agent_summaries(env),
+        clean=task.profile == "clean",
+        gateway=context.endpoint is not None,
+        login=task.login,
+        run_env=added,
+        key=choice.credential.key,
+    )
+    process = AgentProcess(
+        argv=list(_wrap_argv(choice, claimed, context, launch.argv, added)),
+        env=environment,
+        stdin=launch.stdin,
+        keeps_stdin=launch.keeps_stdin,
+        conversation=launch.conversation,
+        preamble=build_preamble(task, driver.capabilities, texts=choice.attachment_text) if launch.conversation else "",
+        liveness_pipe=choice.containment.liveness_pipe,
+        agent_depth=choice.containment.agent_depth,
+        sandbox=choice.sandbox.name,
+        containment=choice.containment.name,
+    )
+    return _PreparedProcess(launch=launch, added=added, process=process)
+
+
+def _write_files(launch: Launch) -> None:
+    for path, content in launch.files.items():
+        make_private_folder(os.path.dirname(path))
+        write_bytes(path, content)
 
 
 def _load_approvals(claimed: _ClaimedRun) -> list[tuple[str, str]]:
@@ -307,9 +349,6 @@ def _build_run_env(
     choice: Choice, claimed: _ClaimedRun, launch: Launch, context: LaunchContext, env: Mapping[str, str]
 ) -> dict[str, str]:
     task, driver = choice.task, choice.driver
-    for path, content in launch.files.items():
-        make_private_folder(os.path.dirname(path))
-        write_bytes(path, content)
     added = {
         "TASK_FOLDER": make_private_folder(os.path.join(claimed.task_folder, "files")),
         "RUN_FOLDER": claimed.folder.agent_folder,

@@ -1,7 +1,7 @@
 """Which agent, program, sandbox and containment a task gets; decided, and refused, before anything is written."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -9,7 +9,15 @@ from inspan.agents import modules
 from inspan.agents.driver_cache import agent_summaries
 from inspan.agents.presets import driver_for_task
 from inspan.agents.program import Program, find_bundled_file, locate_program
-from inspan.agents.select import check_channel, choose_channel, choose_provider, select_channel, select_provider
+from inspan.agents.select import (
+    check_channel,
+    choose_channel,
+    choose_provider,
+    list_next_channels,
+    narrow_driver,
+    select_channel,
+    select_provider,
+)
 from inspan.agents.support import check_needs, check_support
 from inspan.agents.version_support import refuse_untested
 from inspan.containment import containment, programs
@@ -17,7 +25,7 @@ from inspan.contracts.driver import Attachment, Driver
 from inspan.contracts.sandbox import Box, Sandbox
 from inspan.contracts.tool_grants import is_unrestricted
 from inspan.credentials.resolve import Credential, resolve_credential
-from inspan.errors import BadInput
+from inspan.errors import BadInput, InspanError
 from inspan.protocol.plan import Route
 from inspan.protocol.task import Task
 from inspan.stores.paths import cache_home
@@ -40,12 +48,13 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     root: bool
     attachments: tuple[Attachment, ...] = ()
     attachment_text: str = ""
+    alternatives: "tuple[Choice, ...]" = ()
 
 
 def resolve_task(task: Task, env: Mapping[str, str]) -> Choice:
     """Everything that can be known without a run folder; raises `InspanError` with the next step."""
-    driver = driver_for_task(task)
-    driver = select_channel(driver, choose_channel(driver, task))
+    whole = driver_for_task(task)
+    driver = select_channel(whole, choose_channel(whole, task))
     check_channel(driver, task)
     task = msgspec.structs.replace(task, model=driver.models.get(task.model, task.model))
     way_name = choose_provider(driver, task, env)
@@ -81,7 +90,7 @@ def resolve_task(task: Task, env: Mapping[str, str]) -> Choice:
         argv = sandbox.wrap(("/bin/true",), Box(cwd="/", root=root))
         containment.probe(argv, name=sandbox.name, cache=cache_home(env))
         method = containment.METHODS[0]
-    return Choice(
+    choice = Choice(
         task=task,
         driver=driver,
         program=program,
@@ -93,6 +102,42 @@ def resolve_task(task: Task, env: Mapping[str, str]) -> Choice:
         root=root,
         attachments=attachments,
         attachment_text=texts,
+    )
+    if task.channel or not (task.session or task.ask or task.tools) or not choice.route.uses_gateway:
+        return choice  # It was named; a plain prompt is not sent twice; without a gateway nobody sees a model call.
+    return msgspec.structs.replace(choice, alternatives=tuple(_resolve_alternatives(choice, whole, env)))
+
+
+def _resolve_alternatives(choice: Choice, whole: Driver, env: Mapping[str, str]) -> Iterator[Choice]:
+    """The same by the agent's other channels, as far as they can do it and have a program."""
+    for name in list_next_channels(whole, choice.task, after=choice.driver.channels[0].name):
+        driver = narrow_driver(whole, channel=name, provider=choice.provider)
+        try:
+            found = _resolve_alternative(choice, driver, env)
+        except InspanError:
+            continue  # One that is not there, or lacks something, is no alternative.
+        if found:
+            yield found
+
+
+def _resolve_alternative(choice: Choice, driver: Driver, env: Mapping[str, str]) -> Choice | None:
+    task = choice.task
+    check_support(task, driver)
+    check_needs(task, driver, env)
+    if driver.channels[0].project_code:
+        from .project_code import refuse_project_code  # Start-up time: most agents can be kept from all of it.
+
+        refuse_project_code(task, driver)
+    obstacle, _ = _check_sandbox_need(task, driver, root=choice.root)
+    counts_turns = driver.capabilities.max_turns == choice.driver.capabilities.max_turns
+    if (obstacle and not choice.sandbox.boundary) or not (counts_turns or task.limits.max_turns is None):
+        return None
+    attachments, texts = load_attachments(task, driver) if task.attachments else ((), "")
+    program = locate_program(driver, env)
+    if task.strict:
+        refuse_untested(driver, program)
+    return msgspec.structs.replace(
+        choice, driver=driver, program=program, attachments=attachments, attachment_text=texts
     )
 
 

@@ -114,6 +114,14 @@ class SessionConfigured(_Event, frozen=True, kw_only=True, tag="session_configur
     mode: str = ""
 
 
+class ChannelChanged(_Event, frozen=True, kw_only=True, tag="channel_changed"):
+    """The agent's program does not take the channel that was chosen, as `reason` says: it was started by the next."""
+
+    before: str
+    after: str
+    reason: str = ""
+
+
 class TextSaid(_Event, frozen=True, kw_only=True, tag="text_said"):
     """A whole message or block of text of the assistant."""
 
@@ -418,6 +426,7 @@ Event = (
     | MessageStarted
     | MessageEnded
     | SessionConfigured
+    | ChannelChanged
     | TextSaid
     | TextDelta
     | AnswerGiven

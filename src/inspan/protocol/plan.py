@@ -77,6 +77,15 @@ class AgentProcess(msgspec.Struct, frozen=True, kw_only=True):
     containment: str
 
 
+class Alternative(msgspec.Struct, frozen=True, kw_only=True):
+    """Another channel of the same agent, for when its program does not take the first: `files` are written by then."""
+
+    channel: str
+    version: str
+    process: AgentProcess
+    files: dict[str, bytes] = {}
+
+
 class SessionChoice(msgspec.Struct, frozen=True, kw_only=True):
     """The session that a run belongs to: `key` is ours, `id` the agent's own where it is known before the start.
 
@@ -98,7 +107,8 @@ class Leftovers(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One run, decided to the last argument. It holds secrets: it is passed on in memory and never stored.
 
-    `approvals` are the calls, by tool and subject, that were allowed for good in its project.
+    `approvals` are the calls, by tool and subject, that were allowed for good in its project. `alternatives` are tried
+    in order where the agent's program does not take the channel.
     """
 
     run_id: str
@@ -117,6 +127,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     leftovers: Leftovers
     warnings: list[str] = []
     approvals: list[tuple[str, str]] = []
+    alternatives: list[Alternative] = []
 
     @property
     def started(self) -> RunStarted:

@@ -6,6 +6,7 @@ from typing import Any, Literal, cast
 
 from inspan.protocol.events import (
     AnswerGiven,
+    ChannelChanged,
     CitationsGiven,
     EndingBegan,
     ErrorReported,
@@ -202,6 +203,10 @@ def _on_session_configured(event: SessionConfigured) -> list[TextChunk]:
     return _make_line("  " + ", ".join(f"{name} {value}" for name, value in named.items() if value), "note")
 
 
+def _on_channel_changed(event: ChannelChanged) -> list[TextChunk]:
+    return _make_line(f"! channel {event.before} cannot be used, {event.after} is: {event.reason}", "warning")
+
+
 def _on_mcp_server_failed(event: McpServerFailed) -> list[TextChunk]:
     why = f": {event.message}" if event.message else ""
     return _make_line(f"! the tool server {event.name} cannot be used{why}", "warning")
@@ -297,6 +302,7 @@ _HANDLERS: dict[type, Callable[[Any], list[TextChunk]]] = {
     RateLimited: _on_rate_limited,
     UsageDiffers: _on_usage_differs,
     ErrorReported: _on_error_reported,
+    ChannelChanged: _on_channel_changed,
     TurnFailed: _on_turn_failed,
     ModelCallEnded: _on_model_call_ended,
     Unrecognized: _on_unrecognized,

@@ -35,6 +35,7 @@ def main() -> None:
         given["plan"],
         spawned,
         secrets=given["secrets"],
+        alternative_envs=given["alternative_envs"],
         problem=problem,
         locks=(given["session_lock"], given["lock"]),
         listener=given["listener"],

@@ -102,6 +102,7 @@ class _Running:
     """The message that is being worked on."""
 
     def __init__(self, message: SendMessage) -> None:
+        self.message = message
         self.ids = [message.id]
         self.summary = Summary()
         self.started_at = time.monotonic()
@@ -174,6 +175,14 @@ class Conversation:
             self._start(first)
         else:
             self._start_next()
+
+    def restart(self, support: SessionSupport, *, preamble: str, resend: bool) -> None:
+        """The agent was started anew by another channel, before it did anything: it is told again what it was told."""
+        self._support = support
+        if self._running is None:
+            self._preamble = preamble
+        elif resend:
+            self._tell(self._running.message, preamble)
 
     def handle(self, command: Command) -> Reply:
         """Carries out a command, or says why not."""
@@ -264,10 +273,12 @@ class Conversation:
         self._cancel_timer()
         self._running = _Running(message)
         self._host.begin_message()
-        if self._preamble:
-            text, self._preamble = f"{self._preamble}\n\n{message.text}", ""
-            message = SendMessage(id=message.id, text=text)
-        self._host.tell(message)
+        preamble, self._preamble = self._preamble, ""
+        self._tell(message, preamble)
+
+    def _tell(self, message: SendMessage, preamble: str) -> None:
+        text = f"{preamble}\n\n{message.text}" if preamble else message.text
+        self._host.tell(SendMessage(id=message.id, text=text))
 
     def _on_interrupt(self) -> Reply:
         if not self._begun and self._waiting:

@@ -12,6 +12,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from inspan.containment.sweep import kill_run_processes
 from inspan.contracts.driver import Driver
 from inspan.errors import StateUnusable
@@ -19,10 +21,18 @@ from inspan.folds.summary import Summary
 from inspan.folds.usage import compare_usage
 from inspan.framing.jsonl import LineSplitter, OverlongLine
 from inspan.protocol.commands import ACCEPTED, Cancel, Command, Ping, Reply, ReportProgress, SubmitToolResult, refuse
-from inspan.protocol.events import EndingBegan, ErrorReported, Event, RunEnded, Unrecognized, UsageDiffers
+from inspan.protocol.events import (
+    ChannelChanged,
+    EndingBegan,
+    ErrorReported,
+    Event,
+    RunEnded,
+    Unrecognized,
+    UsageDiffers,
+)
 from inspan.protocol.limits import ShutdownTimeouts
 from inspan.protocol.outcome import Reason
-from inspan.protocol.plan import Plan
+from inspan.protocol.plan import Alternative, Plan
 from inspan.redaction import SecretSet
 from inspan.stores.event_log import RunLog
 from inspan.stores.large_text import LARGE_BYTES, spill_large_texts
@@ -44,8 +54,10 @@ if TYPE_CHECKING:
     from .changes import ChangeTracker
     from .conversation import Conversation
     from .dialogue import Dialogue
+    from .next_channel import Handshake
     from .tool_calls import ToolCalls
 
+_FIRST_SIGNAL_CODE = 128
 _READ_BYTES = 256 * 1024
 _DRAIN_S = 2.0
 _FORCED_SNAPSHOT_S = 3.0
@@ -88,7 +100,8 @@ class RunExecution:
             plan, listener, driver=driver, record=self.record, end=self._on_limit, tools=self._tools
         )
         self._conversation = self._build_conversation() if plan.process.conversation else None
-        self._emit = self._emit_observed if self._conversation else self._recorder.emit
+        self._handshake = _build_handshake(plan) if plan.alternatives else None
+        self._emit = self._choose_emit()
         self._changes = _build_change_tracker(plan)
         self._lines = LineSplitter()
         self._stderr_lines = LineSplitter()
@@ -96,15 +109,19 @@ class RunExecution:
         self._full = False
         self._broken = False
         self._forced = False
-        self._open_pipes = 2
         self._prompt_was_read: bool | None = None
-        self._exit_code: int | None = None
-        self._signal: int | None = None
         self._started_at = time.monotonic()
-        self._exited: asyncio.Future[None] = self._loop.create_future()
-        self._drained: asyncio.Future[None] = self._loop.create_future()
         self._stop_requested: asyncio.Future[None] = self._loop.create_future()
         self._force: asyncio.Future[None] = self._loop.create_future()
+        self._expect_process()
+
+    def _expect_process(self) -> None:
+        """What is known of a process that was just started: nothing."""
+        self._open_pipes = 2
+        self._exit_code: int | None = None
+        self._signal: int | None = None
+        self._exited: asyncio.Future[None] = self._loop.create_future()
+        self._drained: asyncio.Future[None] = self._loop.create_future()
         self._agent_done: asyncio.Future[None] = self._loop.create_future()
 
     @property
@@ -159,7 +176,8 @@ class RunExecution:
             return self._tools.report(command)
         if self._conversation is None:
             return refuse(f"run {self._plan.run_id} is no open session: it takes no messages")
-        if self._stop_request or self._exited.done() or self._agent_done.done():
+        has_left = (self._exited.done() or self._agent_done.done()) and not self._handshake  # Else it may come back.
+        if self._stop_request or has_left:
             return refuse("it is ending", closed=True)
         return self._conversation.handle(command)
 
@@ -249,6 +267,22 @@ class RunExecution:
             for event in events:
                 self._conversation.observe(event)
 
+    def _emit_in_handshake(self, events: Sequence[Event]) -> None:
+        """Until the agent works: a failure is told only once no other channel is left."""
+        handshake = self._handshake
+        kept = handshake.filter_events(events, has_calls=self._model.has_calls) if handshake else events
+        if handshake and handshake.is_over:
+            self._handshake = None
+            self._emit = self._choose_emit()
+        self._emit_observed(kept)
+        if handshake and handshake.problem:
+            _set_done(self._agent_done)
+
+    def _choose_emit(self) -> Callable[[Sequence[Event]], None]:
+        if self._handshake:
+            return self._emit_in_handshake
+        return self._emit_observed if self._conversation else self._recorder.emit
+
     async def _run_agent(self) -> None:
         if not self._conversation:
             self._time_limits.arm()
@@ -261,11 +295,74 @@ class RunExecution:
         self.record(self._dialect.open().events)
         if self._conversation:
             self._conversation.begin()
-        ends = (self._exited, self._stop_requested, self._agent_done)
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        await self._wait_for_end()
+        while self._handshake and await self._try_next_channel(self._handshake):
+            await self._wait_for_end()
         if self._agent_done.done():
             await wait_for_first(self._exited, self._stop_requested, seconds=_EXIT_GRACE_S)
         await self._stop_agent()
+
+    async def _wait_for_end(self) -> None:
+        """Until the agent is gone, has done all that it was told, or is to be ended."""
+        ends = (self._exited, self._stop_requested, self._agent_done)
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _try_next_channel(self, handshake: "Handshake") -> bool:
+        """Starts the agent by its next channel where this one has failed; false where the run goes on, or ends."""
+        if self._exited.done():
+            await asyncio.wait({self._drained}, timeout=_DRAIN_S)
+        if not self._is_channel_broken(handshake):
+            return False
+        while alternative := handshake.take_next():
+            await self._stop_agent()
+            await asyncio.wait({self._drained}, timeout=_DRAIN_S)
+            if self._stop_request or self._broken:
+                return False
+            try:
+                self._change_channel(alternative, handshake)
+            except OSError as error:
+                self.report_problem(f"channel {alternative.channel} cannot be started: {error.strerror or error}")
+                continue
+            return True
+        if handshake.first and not self._stop_request:
+            self._stop_request = (handshake.first.reason, handshake.first.message)
+        return False
+
+    def _is_channel_broken(self, handshake: "Handshake") -> bool:
+        if self._stop_request or self._broken or self._model.has_calls or handshake.is_over:
+            return False
+        if handshake.problem:
+            return True
+        left_by_itself = self._exited.done() and self._signal is None and (self._exit_code or 0) < _FIRST_SIGNAL_CODE
+        # That a scenario was not asked for follows from it.
+        return left_by_itself and handshake.blame(judge(msgspec.structs.replace(self._facts(), mismatch="")))
+
+    def _change_channel(self, alternative: Alternative, handshake: "Handshake") -> None:
+        from .next_channel import adopt_channel, rename_output, update_description  # Start-up time: this is rare.
+
+        plan, driver, spawned = adopt_channel(self._plan, alternative)
+        self._release()
+        rename_output(self._plan)
+        before = self._plan.agent.channel
+        self._plan, self._driver, self._process = plan, driver, spawned
+        self._expect_process()
+        self._dialogue = self._build_dialogue() if self._process.stdin >= 0 else None
+        self._dialect = self._dialogue or self._driver.channels[0].dialect(self._plan.task, self._plan.session.reported)
+        self._lines, self._stderr_lines = LineSplitter(), LineSplitter()
+        self._start_reading()
+        update_description(self._plan)
+        self.record([ChannelChanged(before=before, after=alternative.channel, reason=handshake.reason)])
+        self.record(self._dialect.open().events)
+        self._resume_conversation()
+
+    def _resume_conversation(self) -> None:
+        """Says to an agent that was started anew what the one before it was told."""
+        process, support = self._plan.process, self._driver.channels[0].session
+        if self._conversation:
+            self._conversation.restart(support, preamble=process.preamble, resend=process.conversation)
+        elif process.conversation:
+            self._conversation = self._build_conversation()
+            self._conversation.begin()
 
     async def _stop_agent(self) -> None:
         self._forced = self._forced or not self._exited.done()
@@ -517,6 +614,12 @@ def _build_dispatcher(function: "EventCallbacks", complain: Callable[[str], None
     from .callbacks import CallbackDispatcher  # Start-up time: a supervisor calls nobody.
 
     return CallbackDispatcher(function, on_problem=complain)
+
+
+def _build_handshake(plan: Plan) -> "Handshake":
+    from .next_channel import Handshake  # Start-up time: most runs have one channel.
+
+    return Handshake(plan.alternatives)
 
 
 def _build_tool_calls(record: Callable[[Sequence[Event]], None]) -> "ToolCalls":

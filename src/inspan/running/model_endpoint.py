@@ -73,6 +73,11 @@ class ModelEndpoint:
         return self._calls if self._listener else None
 
     @property
+    def has_calls(self) -> bool:
+        """Whether any model call came here, one that goes on too."""
+        return bool(self._calls) or not self.is_settled
+
+    @property
     def mismatch(self) -> str:
         """A sentence when a scenario or a cassette and the agent's calls did not fit."""
         return self._upstream.mismatch if self._upstream else ""

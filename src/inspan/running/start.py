@@ -57,6 +57,7 @@ def _build_payload(prepared: PreparedRun) -> dict[str, object]:
         # Beside the plan: what comes from the environment need not be UTF-8, which msgpack insists on.
         "secrets": plan.secrets,
         "plan": msgspec.msgpack.encode(_strip_plan(plan)),
+        "alternative_envs": [each.process.env for each in plan.alternatives],
         "tls": plan.route.needs_tls,
         "lock": prepared.lock,
         "session_lock": prepared.session_lock,
@@ -68,7 +69,11 @@ def _strip_plan(plan: Plan) -> Plan:
     """The plan without what the agent has already; input for a stdin that stays open is still to be sent."""
     opening = plan.process.stdin if plan.process.keeps_stdin else b""
     process = msgspec.structs.replace(plan.process, env={}, stdin=opening)
-    return msgspec.structs.replace(plan, process=process, secrets=())
+    others = [
+        msgspec.structs.replace(each, process=msgspec.structs.replace(each.process, env={}))
+        for each in plan.alternatives
+    ]
+    return msgspec.structs.replace(plan, process=process, secrets=(), alternatives=others)
 
 
 def _environment_without(secrets: Iterable[tuple[str, str]]) -> dict[str, str]:

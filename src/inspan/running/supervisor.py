@@ -25,12 +25,14 @@ def supervise(
     spawned: Spawned | None,
     *,
     secrets: tuple[tuple[str, str], ...],
+    alternative_envs: list[dict[str, str]],
     problem: str,
     locks: tuple[int, int],
     listener: int,
 ) -> None:
     """The whole life of a supervisor; returns when the run's log has ended."""
     decoded = msgspec.structs.replace(msgspec.msgpack.decode(plan, type=Plan), secrets=secrets)
+    decoded = _restore_environments(decoded, alternative_envs)
     folder = open_folder(decoded.folder)
     log = resume_log(folder.log)
     if spawned is None:
@@ -65,6 +67,15 @@ async def _supervise(
         control.close()
     finalize_run(plan.state, folder, execution.summary, secrets=plan.secrets)
     return ended
+
+
+def _restore_environments(plan: Plan, envs: list[dict[str, str]]) -> Plan:
+    """The plan with what came beside it, as the secrets do: an environment need not be UTF-8."""
+    others = [
+        msgspec.structs.replace(each, process=msgspec.structs.replace(each.process, env=env))
+        for each, env in zip(plan.alternatives, envs, strict=True)
+    ]
+    return msgspec.structs.replace(plan, alternatives=others)
 
 
 def _on_signal(execution: RunExecution, number: signal.Signals) -> None:
