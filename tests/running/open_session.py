@@ -35,7 +35,8 @@ def wait_for_cancel():
 """
 _SERVE = """
 put(id=get()["id"], result={"protocolVersion": 1, "agentCapabilities": {"loadSession": True}})
-put(id=get()["id"], result={"sessionId": "s", **session})
+opened = get()
+put(id=opened["id"], result={"sessionId": "s", **session})
 while True:
     message = get()
     if message.get("method") != "session/prompt": continue

@@ -41,7 +41,7 @@ def check_support(task: Task, driver: Driver) -> None:
     if task.limits.max_turns is not None and capabilities.max_turns == "no" and task.model_from == "direct":
         raise _unsupported_error("max_turns", task.limits.max_turns, driver, capabilities.notes.get("max_turns", ""))
     _check_servers(task, capabilities, driver)
-    if task.tools and "http" not in capabilities.mcp:
+    if task.tools and not capabilities.mcp:
         raise _unsupported_error("tools", [tool.name for tool in task.tools], driver, "It takes no MCP servers.")
     if task.tools and task.model_from == "direct":
         step = "Leave --direct out: the agent reaches them through the run's gateway."

@@ -10,7 +10,7 @@ import msgspec
 from inspan.protocol.events import Event
 from inspan.protocol.outcome import FailureKind
 from inspan.protocol.session import HookName
-from inspan.protocol.task import Mode, Task
+from inspan.protocol.task import McpServer, Mode, Task
 from inspan.protocol.usage import SessionTotals
 
 from .dialect import Dialect
@@ -81,7 +81,8 @@ class LaunchContext(msgspec.Struct, frozen=True, kw_only=True):
     chosen among the driver's `providers`, and `wire` the format of its calls. `cache` is shared by all runs of the
     agent. `base_url` is where its provider is, in a run without an endpoint of ours: empty for the usual address.
     `secrets` are those that stand in arguments and addresses of the task's MCP servers: not for a file or a command
-    line.
+    line. `tool_bridge` is the server of the caller's own tools, by its name, as a program on stdin and stdout: for an
+    agent that tells only when it is asked that it takes none over HTTP.
     """
 
     program: str
@@ -99,6 +100,7 @@ class LaunchContext(msgspec.Struct, frozen=True, kw_only=True):
     cache: str = ""
     base_url: str = ""
     secrets: tuple[str, ...] = ()
+    tool_bridge: Mapping[str, McpServer] = {}
 
     @property
     def attachment_files(self) -> dict[str, bytes]:

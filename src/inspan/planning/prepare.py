@@ -48,7 +48,7 @@ from .resume import (
     unclaim_session,
     update_reported,
 )
-from .tool_server import add_tool_server
+from .tool_server import NAME, add_tool_server, build_tool_bridge
 
 
 class _ClaimedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,7 +230,10 @@ def _prepare_process(
     choice: Choice, claimed: _ClaimedRun, context: LaunchContext, env: Mapping[str, str]
 ) -> _PreparedProcess:
     task, driver = choice.task, choice.driver
-    offered = add_tool_server(task, context.endpoint) if task.tools and context.endpoint else task
+    offered = task
+    if task.tools and context.endpoint:
+        offered = add_tool_server(task, context.endpoint, by=driver.capabilities.mcp)
+        context = msgspec.structs.replace(context, tool_bridge={NAME: build_tool_bridge(context.endpoint)})
     launch = driver.channels[0].launch(
         add_prompt_fallbacks(offered, driver.capabilities, texts=choice.attachment_text), context
     )

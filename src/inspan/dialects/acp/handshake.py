@@ -100,9 +100,16 @@ class Handshake:
         if any(block.get("type") == "image" for block in self.setup.prompt) and not takes.get("image"):
             return "it does not support images"
         reaches = as_object(self._capabilities.get("mcpCapabilities"))
-        if any(server.get("type") == "http" for server in self.setup.servers) and not reaches.get("http"):
+        if any(server.get("type") == "http" for server in self._choose_servers()) and not reaches.get("http"):
             return "it does not support MCP servers over HTTP"
         return ""
+
+    def _choose_servers(self) -> list[dict[str, Any]]:
+        """The servers as this agent takes them: our own by stdin and stdout where it does not announce HTTP."""
+        if as_object(self._capabilities.get("mcpCapabilities")).get("http"):
+            return self.setup.servers
+        bridges = {bridge["name"]: bridge for bridge in self.setup.bridges}
+        return [bridges.get(server["name"], server) for server in self.setup.servers]
 
     def _choose_session_method(self) -> int:
         offers = as_object(self._capabilities.get("sessionCapabilities"))
@@ -116,7 +123,7 @@ class Handshake:
 
     def _session_request(self, method: int) -> bytes:
         offers = as_object(self._capabilities.get("sessionCapabilities"))
-        params: dict[str, Any] = {"cwd": self.setup.cwd, "mcpServers": self.setup.servers}
+        params: dict[str, Any] = {"cwd": self.setup.cwd, "mcpServers": self._choose_servers()}
         if self.setup.folders and offers.get("additionalDirectories") is not None:
             params["additionalDirectories"] = self.setup.folders
         if self.setup.meta:

@@ -15,12 +15,14 @@ class SessionSetup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     `model`, `modes` (the first that is offered) and `options` (by category or id) are set in the session, which fails
     where they cannot be; a model that the command line or the environment names is not repeated here. `sign_in` are
-    ways to authenticate that may be used without a person, in order. `meta` goes along with the new session.
+    ways to authenticate that may be used without a person, in order. `meta` goes along with the new session. `bridges`
+    take the place of servers of the same name where the agent takes none over HTTP.
     """
 
     cwd: str = "/"
     prompt: list[dict[str, Any]] = []
     servers: list[dict[str, Any]] = []
+    bridges: list[dict[str, Any]] = []
     folders: list[str] = []
     resume: str = ""
     fork: bool = False
@@ -51,6 +53,7 @@ def default_setup(
         cwd=context.cwd,
         prompt=[{"type": "text", "text": task.prompt}, *map(_to_block, context.attachments)],
         servers=[] if without_tools else [_server_config(name, server) for name, server in task.mcp_servers.items()],
+        bridges=[_server_config(name, server) for name, server in context.tool_bridge.items()],
         folders=list(task.extra_dirs),
         resume=context.resume,
         fork=task.fork,
