@@ -2,11 +2,14 @@
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from inspan.folds.live_state import LiveState
 from inspan.protocol.session import SessionStatus
 
 from .text import format_duration, one_line
+
+if TYPE_CHECKING:
+    from inspan.folds.live_state import LiveState
 
 # How an ended run is marked, by its outcome; whatever is not here has failed.
 _OUTCOME_GLYPHS = {"completed": "✔", "cancelled": "■"}
@@ -19,45 +22,45 @@ def format_outcome(outcome: str, reason: str) -> str:
     return f"{_OUTCOME_GLYPHS.get(outcome, '✘')} {words}"
 
 
-def format_live_state(state: LiveState, *, now: float | None = None) -> str:
+def format_live_state(state: "LiveState", *, now: float | None = None) -> str:
     """A living run: what it is doing, and for how long; in one line."""
     glyph, describe = _STATES[state.status]
     return f"{glyph} {describe(state, time.time() if now is None else now)}"
 
 
-def _describe_starting(state: LiveState, now: float) -> str:
+def _describe_starting(state: "LiveState", now: float) -> str:
     return f"starting ({_elapsed(state, now)})"
 
 
-def _describe_idle(state: LiveState, now: float) -> str:
+def _describe_idle(state: "LiveState", now: float) -> str:
     return f"idle ({_elapsed(state, now)})"
 
 
-def _describe_working(state: LiveState, now: float) -> str:
+def _describe_working(state: "LiveState", now: float) -> str:
     what = _shorten(state.subject or state.tool)
     return f"working: {what} ({_elapsed(state, now)})" if what else f"working ({_elapsed(state, now)})"
 
 
-def _describe_waiting(state: LiveState, now: float) -> str:
+def _describe_waiting(state: "LiveState", now: float) -> str:
     what = _shorten(state.subject)
     return f"needs you: allow {what}?" if state.asks_for == "permission" else f"needs you: {what}"
 
 
-def _describe_limited(state: LiveState, now: float) -> str:
+def _describe_limited(state: "LiveState", now: float) -> str:
     if state.resets_at is None or state.resets_at <= now:
         return f"rate limited ({_elapsed(state, now)})"
     return f"rate limited: lifts in {format_duration(state.resets_at - now)}"
 
 
-def _describe_error(state: LiveState, now: float) -> str:
+def _describe_error(state: "LiveState", now: float) -> str:
     return f"error: {_shorten(state.error)}"
 
 
-def _describe_closed(state: LiveState, now: float) -> str:
+def _describe_closed(state: "LiveState", now: float) -> str:
     return "closed"
 
 
-_STATES: dict[SessionStatus, tuple[str, Callable[[LiveState, float], str]]] = {
+_STATES: dict[SessionStatus, tuple[str, "Callable[[LiveState, float], str]"]] = {
     "starting": ("●", _describe_starting),
     "working": ("●", _describe_working),
     "idle": ("·", _describe_idle),
@@ -68,7 +71,7 @@ _STATES: dict[SessionStatus, tuple[str, Callable[[LiveState, float], str]]] = {
 }
 
 
-def _elapsed(state: LiveState, now: float) -> str:
+def _elapsed(state: "LiveState", now: float) -> str:
     return format_duration(now - state.since)
 
 

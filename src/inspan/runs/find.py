@@ -3,10 +3,9 @@
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from inspan.errors import RunBusy, RunNotFound, StateUnusable
-from inspan.folds.live_state import LiveState, LiveStateFold
 from inspan.folds.summary import Summary, summarize
 from inspan.protocol.commands import Cancel
 from inspan.protocol.events import Event
@@ -30,6 +29,9 @@ from inspan.system import file_locks
 
 from .control_client import send_command
 from .projects import LAST, LAST_ANYWHERE, Scope, current_scope
+
+if TYPE_CHECKING:
+    from inspan.folds.live_state import LiveState
 
 _START_S = 10.0
 _START_POLL_S = 0.02
@@ -96,8 +98,10 @@ def refresh_summary(state: str, folder: RunFolder, *, watch: Callable[[Record], 
         file_locks.release(lock)
 
 
-def refresh_run(state: str, folder: RunFolder) -> tuple[Summary, LiveState | None]:
+def refresh_run(state: str, folder: RunFolder) -> "tuple[Summary, LiveState | None]":
     """The same, with what a living run is doing now."""
+    from inspan.folds.live_state import LiveStateFold  # Start-up time: few of the runs that are listed live.
+
     task: Any = read_json(folder.file("run.json")).get("task") or {}
     fold = LiveStateFold(stays_open=bool(task.get("session")), prompted=bool(task.get("prompt")))
     summary = refresh_summary(state, folder, watch=fold.add)

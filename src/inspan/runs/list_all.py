@@ -2,10 +2,9 @@
 
 import os
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from inspan.errors import StateUnusable
-from inspan.folds.live_state import LiveState
 from inspan.folds.summary import Summary
 from inspan.running.rows import build_entry, build_running_entry, build_unreadable_entry
 from inspan.stores import index
@@ -14,6 +13,9 @@ from inspan.stores.run_folder import RunFolder, active_runs, all_runs, is_locked
 
 from .find import refresh_run, refresh_summary
 
+if TYPE_CHECKING:
+    from inspan.folds.live_state import LiveState
+
 T = TypeVar("T")
 
 
@@ -21,7 +23,7 @@ class ActiveRun(NamedTuple):
     """A run of the active list; one that lives has a state."""
 
     entry: Entry
-    state: LiveState | None = None
+    state: "LiveState | None" = None
 
 
 def list_runs(state: str, *, ended: bool, limit: int | None = None) -> list[Row]:

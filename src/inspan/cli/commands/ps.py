@@ -2,20 +2,22 @@
 
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from inspan.cli.output import format_columns, format_duration, print_json
-from inspan.folds.live_state import LiveState
 from inspan.reporters.states import format_live_state, format_outcome
 from inspan.runs.list_all import add_ended, list_active
 from inspan.stores.index import Row
 from inspan.stores.paths import state_home
 from inspan.stores.run_folder import run_path
 
+if TYPE_CHECKING:
+    from inspan.folds.live_state import LiveState
+
 _HEADS = ("RUN", "AGENT", "STATE", "TIME", "TOKENS", "COST", "AGE", "PROMPT")
-_States = dict[str, LiveState]
+_States = dict[str, "LiveState"]
 
 
 @click.command()
@@ -45,7 +47,7 @@ def command(everything: bool, limit: int | None, quiet: bool, as_json: bool) -> 
         _point_to_questions(states)
 
 
-def _needs_person(live: LiveState | None) -> bool:
+def _needs_person(live: "LiveState | None") -> bool:
     return live is not None and live.status == "waiting"
 
 
