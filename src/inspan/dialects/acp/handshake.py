@@ -109,7 +109,7 @@ class Handshake:
         if as_object(self._capabilities.get("mcpCapabilities")).get("http"):
             return self.setup.servers
         bridges = {bridge["name"]: bridge for bridge in self.setup.bridges}
-        return [bridges.get(server["name"], server) for server in self.setup.servers]
+        return [bridges.get(server.get("name"), server) for server in self.setup.servers]
 
     def _choose_session_method(self) -> int:
         offers = as_object(self._capabilities.get("sessionCapabilities"))
