@@ -249,7 +249,7 @@ def test_a_living_run_whose_description_is_no_json_hides_no_other(cli_env: CliEn
     done = cli_env.inspan("ps")
     assert done.returncode == 0
     assert re.search(rf"^{bad} .* unreadable \(state_unusable\)", done.stdout, re.MULTILINE)
-    assert re.search(rf"^{good} .* running ", done.stdout, re.MULTILINE)
+    assert re.search(rf"^{good} .* ● (starting|working)", done.stdout, re.MULTILINE)
     release_tool(cli_env)
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 from inspan.protocol.session import SessionStatus
@@ -16,6 +17,7 @@ _OUTCOME_GLYPHS = {"completed": "✔", "cancelled": "■"}
 _SUBJECT_CHARACTERS = 40
 
 
+@cache  # A list of ten thousand runs has few of them.
 def format_outcome(outcome: str, reason: str) -> str:
     """An ended run: what came of it, and why where it was not completed."""
     words = outcome if outcome == "completed" else f"{outcome} ({reason})"
