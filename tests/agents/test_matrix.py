@@ -13,11 +13,22 @@ from inspan.testing.matrix.scenario import Scenario, list_scenarios
 @pytest.mark.parametrize("agent", ["claude", "codex"])
 @pytest.mark.parametrize("scenario", list_scenarios(), ids=lambda scenario: scenario.name)
 def test_a_scenario_of_the_matrix_holds(tmp_path: Path, agent: str, scenario: Scenario) -> None:
-    (column,) = build_columns([agent])
-    cell = try_cell(tmp_path, column, scenario)
+    _check_cell(tmp_path, agent, "stream", scenario)
+
+
+@pytest.mark.sample(14)
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+@pytest.mark.parametrize("scenario", list_scenarios(), ids=lambda scenario: scenario.name)
+def test_a_scenario_holds_by_the_vendors_sdk(tmp_path: Path, agent: str, scenario: Scenario) -> None:
+    _check_cell(tmp_path, agent, "sdk", scenario)
+
+
+def _check_cell(folder: Path, agent: str, channel: str, scenario: Scenario) -> None:
+    (column,) = build_columns([agent], channel="" if channel == "stream" else channel)
+    cell = try_cell(folder, column, scenario)
     assert cell == Cell(
         agent=agent,
-        channel="stream",
+        channel=channel,
         version=column.driver.program.install.version,
         scenario=scenario.name,
         result="pass",

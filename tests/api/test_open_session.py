@@ -36,12 +36,19 @@ _QUESTION = (
     'multiSelect = false, options = [{label = "red", description = "warm"}, {label = "blue", description = "cold"}]}]}}'
 )
 _DRIVERS = {driver.name: driver for driver in load_drivers() if driver.program.install.package}
-# Those whose programs come with the tests; `inspan matrix` does the same for all of them.
-_HERE = {name: _support(driver) for name, driver in _DRIVERS.items() if driver.program.install.source == "wheel"}
+# Those whose programs come with the tests, by their usual channel for sessions and by the vendor's SDK; `inspan matrix`
+# does the same for all of them.
+_LOCAL = {name: driver for name, driver in _DRIVERS.items() if driver.program.install.source == "wheel"}
+_HERE = {name: _support(driver) for name, driver in _LOCAL.items()} | {
+    f"{name} {channel.name}": channel.session
+    for name, driver in _LOCAL.items()
+    for channel in driver.channels
+    if channel.package
+}
 
 
 def can_hold(**wanted: bool) -> pytest.MarkDecorator:
-    """Every agent whose session can do all of this."""
+    """Every agent whose session can do all of this, with a channel behind its name where it is not the usual one."""
     names = [name for name, support in _HERE.items() if all(getattr(support, field) for field in wanted)]
     return pytest.mark.parametrize("agent", names)
 
@@ -54,7 +61,8 @@ def test_every_agent_with_a_program_holds_a_session() -> None:
 
 def open_session(agents: RunEnv, agent: str, scenario: str, **options: Unpack[SessionOptions]) -> inspan.AgentSession:
     given: SessionOptions = {"profile": "clean", "cwd": agents.work, "model_from": agents.scenario(scenario)}
-    return inspan.open_session(agent, **{**given, **options})
+    name, _, channel = agent.partition(" ")
+    return inspan.open_session(name, **{**given, "channel": channel, **options})
 
 
 _STORY = f"""
@@ -190,7 +198,7 @@ def _choose_blue(questions: list[Question]) -> dict[str, str]:
     return {each.text: each.options[1] for each in questions}
 
 
-@pytest.mark.parametrize("agent", ["claude"])
+@pytest.mark.parametrize("agent", ["claude", "claude sdk"])
 def test_the_agents_question_is_answered_by_a_function(agents: RunEnv, agent: str) -> None:
     scenario = f"""
         [[call]]
@@ -238,17 +246,18 @@ async def _until_idle(session: inspan.AgentSession):
             return
 
 
-def test_a_session_whose_supervisor_was_killed_goes_on_in_a_new_one(agents: RunEnv) -> None:
+@pytest.mark.parametrize("agent", ["claude", "claude sdk", "codex sdk"])
+def test_a_session_whose_supervisor_was_killed_goes_on_in_a_new_one(agents: RunEnv, agent: str) -> None:
     async def scene() -> tuple[str, str]:
         scenario = _STORY.replace(WAIT_STEP, 'say = "unused"')
-        async with open_session(agents, "claude", scenario, supervised=True) as session:
+        async with open_session(agents, agent, scenario, supervised=True) as session:
             await session.send_message("my name is Ada")
             run_id = session.run_id
             os.kill(_supervisor_of(agents, run_id), signal.SIGKILL)
             with pytest.raises((SessionClosed, CommandRefused)):
                 for _ in range(500):
                     await session.send_message("are you there?")
-        async with open_session(agents, "claude", _STORY, resume=run_id) as session:
+        async with open_session(agents, agent, _STORY, resume=run_id) as session:
             return run_id, (await session.send_message("what did I say?")).message
 
     _, message = asyncio.run(scene())

@@ -46,7 +46,7 @@ def test_agents_are_listed_with_version_and_program(readonly_env: CliEnv) -> Non
     assert head.split() == ["AGENT", "VERSION", "MODES", "SESSIONS", "SCHEMA", "SERVERS", "CHANNELS", "TITLE"]
     listed = {row.split()[0]: re.split(r"  +", row) for row in rows}
     version = find_driver("codex").program.install.version
-    modes, sessions, channels = "exec review complete", "resume fork", "stream rpc acp"
+    modes, sessions, channels = "exec review complete", "resume fork", "stream rpc acp sdk"
     assert listed["codex"] == ["codex", version, modes, sessions, "yes", "stdio http", channels, "Codex"]
     assert [listed[name][1] for name in ("scripted", "xai", "acp:COMMAND")] == [__version__, "API", "-"]
     assert list(listed) == [f"{name}:COMMAND" if find_driver(name).family else name for name in agent_names()]

@@ -37,10 +37,11 @@ def _open_questions(cli_env: CliEnv) -> list[dict[str, Any]]:
     return json.loads(cli_env.inspan("approvals", "--json").stdout)["questions"]
 
 
+@pytest.mark.parametrize("channel", [(), ("--channel", "sdk")], ids=["usual", "sdk"])
 @pytest.mark.parametrize("agent", ["claude", "codex"])
-def test_a_session_takes_messages_until_it_is_closed(cli_env: CliEnv, agent: str) -> None:
+def test_a_session_takes_messages_until_it_is_closed(cli_env: CliEnv, agent: str, channel: tuple[str, ...]) -> None:
     scenario = '[[call]]\nsay = "Morning."\n[[call]]\nexpect_anywhere = "hello"\nsay = "You said hello."\n'
-    run_id = _open(cli_env, scenario, agent=agent)
+    run_id = _open(cli_env, scenario, *channel, agent=agent)
     sent = cli_env.inspan("send", run_id[:-2], "what did I say?")
     assert (sent.returncode, sent.stdout) == (0, "You said hello.\n"), sent.stderr
     assert cli_env.inspan("close", run_id).stdout == f"{run_id} completed\n"

@@ -529,5 +529,5 @@ def test_images_and_schemas_go_with_the_messages() -> None:
     assert '{"type":"array"}' in setup.tail
 
 
-def test_the_channel_stands_between_the_stream_and_the_adapter() -> None:
-    assert [channel.name for channel in DRIVER.channels] == ["stream", "rpc", "acp"]
+def test_the_channel_stands_between_the_stream_and_the_others() -> None:
+    assert [channel.name for channel in DRIVER.channels] == ["stream", "rpc", "acp", "sdk"]

@@ -23,20 +23,36 @@ _MACHINES = {"x86_64": "x64", "aarch64": "arm64", "arm64": "arm64"}
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True):
-    """A program that can do the work, and where it was found."""
+    """A program that can do the work, and where it was found.
+
+    `package` is the file of the Python package that its channel goes through, and `package_version` that one's version.
+    """
 
     path: str
     version: str
     source: str
+    package: str = ""
+    package_version: str = ""
 
 
 def locate_program(driver: Driver, env: Mapping[str, str] = os.environ) -> Program:
     """The agent's program: named by variable, on PATH, installed by inspan, or carried by a wheel; checked.
 
-    Raises `AgentMissing`, `NotAnAgent` or `AgentTooOld`, each with the next step.
+    Raises `AgentMissing`, `NotAnAgent` or `AgentTooOld`, each with the next step; the first also where this Python
+    lacks the package that the channel goes through.
     """
     if driver.built_in or driver.program.hosted:
         return Program(path=sys.executable, version=__version__, source="built in")
+    found = _find_program(driver, env)
+    if not driver.channels[0].package:
+        return found
+    from .packages import find_package  # Start-up time: few channels go through one.
+
+    path, version = find_package(driver)
+    return msgspec.structs.replace(found, package=path, package_version=version)
+
+
+def _find_program(driver: Driver, env: Mapping[str, str]) -> Program:
     tried: list[str] = []
     refused: AgentUnusable | None = None
     for source, path in _list_candidates(driver, env):

@@ -21,7 +21,9 @@ def get_tested_range(driver: Driver) -> VersionRange | None:
 
 
 def untested_warning(driver: Driver, program: Program) -> str:
-    """A sentence about a version that was not tested; empty for one that was."""
+    """A sentence about a version that was not tested, the program's or its package's; empty for one that was."""
+    if sentence := _untested_package_warning(driver, program):
+        return sentence
     known = get_tested_range(driver)
     version = parse_version(program.version)
     if driver.program.pinned or known is None or known[0] <= version <= known[1]:
@@ -31,8 +33,20 @@ def untested_warning(driver: Driver, program: Program) -> str:
     return f"{driver.title} {program.version} was not tested: the matrix was run {tried}."
 
 
+def _untested_package_warning(driver: Driver, program: Program) -> str:
+    package = driver.channels[0].package
+    if not package or not program.package or program.package_version == package.version:
+        return ""
+    had = program.package_version or "of an unknown version"
+    return f"{package.name} {had} was not tested: the matrix was run on {package.version}."
+
+
 def refuse_untested(driver: Driver, program: Program) -> None:
     """Raises `AgentUntested` for a version that was not tested."""
+    package = driver.channels[0].package
+    if package and (sentence := _untested_package_warning(driver, program)):
+        step = f"Leave --strict out, or `pip install 'inspan[{package.extra}]'`."
+        raise AgentUntested(sentence, next_step=step)
     if sentence := untested_warning(driver, program):
         tried = f"{driver.name}@{driver.program.install.version}"
         step = f"Leave --strict out, or use one that was tested: `inspan agents install {tried}`, then `-a {tried}`."

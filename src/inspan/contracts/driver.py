@@ -82,7 +82,8 @@ class LaunchContext(msgspec.Struct, frozen=True, kw_only=True):
     agent. `base_url` is where its provider is, in a run without an endpoint of ours: empty for the usual address.
     `secrets` are those that stand in arguments and addresses of the task's MCP servers: not for a file or a command
     line. `tool_bridge` is the server of the caller's own tools, by its name, as a program on stdin and stdout: for an
-    agent that tells only when it is asked that it takes none over HTTP.
+    agent that tells only when it is asked that it takes none over HTTP. `python` and `package` are there for a channel
+    that needs a package: the interpreter that has it, and the package's own file.
     """
 
     program: str
@@ -101,6 +102,8 @@ class LaunchContext(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str = ""
     secrets: tuple[str, ...] = ()
     tool_bridge: Mapping[str, McpServer] = {}
+    python: str = ""
+    package: str = ""
 
     @property
     def attachment_files(self) -> dict[str, bytes]:
@@ -115,7 +118,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """What to start: `files` (full path → content) are written first, `stdin` is all the agent will read.
 
     With `keeps_stdin` its dialect speaks with it as it works, and `stdin` is what that dialect begins with. In a
-    `conversation` the prompt is not in there: it is sent as a message, and others may follow.
+    `conversation` the prompt is not in there: it is sent as a message, and others may follow. `reads` are files besides
+    the agent's program without which it cannot start: a box must not hide them.
     """
 
     argv: tuple[str, ...]
@@ -124,6 +128,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     stdin: bytes = b""
     keeps_stdin: bool = False
     conversation: bool = False
+    reads: tuple[str, ...] = ()
 
 
 class Install(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,6 +170,15 @@ class ProjectCode(msgspec.Struct, frozen=True, kw_only=True):
     in_complete: bool = True
 
 
+class PythonPackage(msgspec.Struct, frozen=True, kw_only=True):
+    """A Python package that a channel goes through: its name and tested version, its module, and inspan's extra."""
+
+    name: str
+    version: str
+    module: str
+    extra: str
+
+
 class SessionSupport(msgspec.Struct, frozen=True, kw_only=True):
     """What an open session can do through a channel, as it was seen on the real program.
 
@@ -192,7 +206,8 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True):
     """One way into an agent. What it says of program, versions and abilities holds in place of the driver's own.
 
     `event_differences` says, by kind of event or by kind and field, what it tells otherwise than the agent's usual
-    channel. Where a project has something of `project_code`, it is not started in the profile clean.
+    channel. Where a project has something of `project_code`, it is not started in the profile clean. With a `package`
+    the agent's program is started by that, in a process of ours.
     """
 
     name: str = "stream"
@@ -209,6 +224,7 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True):
     event_differences: Mapping[str, str] = {}
     project_code: tuple[ProjectCode, ...] = ()
     session: SessionSupport = SessionSupport()
+    package: PythonPackage | None = None
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):

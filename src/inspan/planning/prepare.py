@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -249,7 +250,7 @@ def _prepare_process(
         key=choice.credential.key,
     )
     process = AgentProcess(
-        argv=list(_wrap_argv(choice, claimed, context, launch.argv, added)),
+        argv=list(_wrap_argv(choice, claimed, context, launch, added)),
         env=environment,
         stdin=launch.stdin,
         keeps_stdin=launch.keeps_stdin,
@@ -295,6 +296,8 @@ def _build_launch_context(
         cache=_make_shared_cache(choice.driver, env) if choice.driver.program.shares_cache else "",
         base_url="" if choice.route.uses_gateway else choice.route.url,
         secrets=secrets_of_servers(choice.task.mcp_servers.values()),
+        python=sys.executable if choice.program.package else "",
+        package=choice.program.package,
     )
 
 
@@ -382,11 +385,11 @@ def _build_run_env(
 
 
 def _wrap_argv(
-    choice: Choice, claimed: _ClaimedRun, context: LaunchContext, argv: tuple[str, ...], added: Mapping[str, str]
+    choice: Choice, claimed: _ClaimedRun, context: LaunchContext, launch: Launch, added: Mapping[str, str]
 ) -> tuple[str, ...]:
     """The command line inside what holds it: the box that was chosen, or containment alone."""
     if not choice.sandbox.boundary:
-        return choice.containment.wrap(argv, Box(cwd=choice.task.cwd, root=choice.root))
+        return choice.containment.wrap(launch.argv, Box(cwd=choice.task.cwd, root=choice.root))
     # Beside its config lies the session's record, which decides where its next run works: not for the agent to write.
     kept = (
         [context.config, _session_home(context.config)]
@@ -407,10 +410,13 @@ def _wrap_argv(
             claimed.state,
             make_private_folder(runtime_home()),
         ),  # Made now: what is not there yet cannot be hidden.
-        readable=(*_program_dirs(choice.program.path), *(choice.task.extra_dirs if choice.task.mode != "exec" else ())),
+        readable=(
+            *_program_dirs(choice.program.path, *launch.reads),
+            *(choice.task.extra_dirs if choice.task.mode != "exec" else ()),
+        ),
         root=choice.root,
     )
-    return choice.sandbox.wrap(argv, box)
+    return choice.sandbox.wrap(launch.argv, box)
 
 
 def _session_home(config: str) -> str:
@@ -429,10 +435,10 @@ def _make_state_paths(driver: Driver, added: Mapping[str, str]) -> Iterator[str]
         yield path
 
 
-def _program_dirs(program: str) -> tuple[str, ...]:
-    """The folders that a program needs when a private /tmp would hide it: its own and the one above."""
+def _program_dirs(*programs: str) -> tuple[str, ...]:
+    """The folders that programs need when a private /tmp would hide them: their own and the one above."""
     # By both of its names: the link of a virtual environment is what is started.
-    paths = dict.fromkeys((os.path.realpath(program), os.path.abspath(program)))
+    paths = dict.fromkeys(find(each) for each in programs for find in (os.path.realpath, os.path.abspath))
     return tuple(dict.fromkeys(_program_dir(path) for path in paths if path.startswith("/tmp/")))
 
 

@@ -18,6 +18,7 @@ from inspan.contracts.driver import (
     LaunchContext,
     ProgramSpec,
     Provider,
+    PythonPackage,
     Sessions,
     SessionSupport,
     StateFolder,
@@ -93,6 +94,12 @@ def _build_rpc_dialect(task: Task, reported: SessionTotals) -> Dialect:
     from .rpc import ClaudeRpcDialect  # Start-up time, as above.
 
     return ClaudeRpcDialect(task, reported)
+
+
+def _launch_sdk(task: Task, context: LaunchContext) -> Launch:
+    from .sdk import launch  # Start-up time, as above.
+
+    return launch(task, context)
 
 
 _RPC_SESSION = SessionSupport(
@@ -187,6 +194,16 @@ DRIVER = Driver(
         Channel(kind="stream", launch=launch, dialect=ClaudeDialect),
         Channel(name="rpc", kind="rpc", launch=_launch_rpc, dialect=_build_rpc_dialect, session=_RPC_SESSION),
         _build_acp_channel(_CAPABILITIES),
+        Channel(
+            name="sdk",
+            kind="rpc",
+            launch=_launch_sdk,
+            dialect=_build_rpc_dialect,
+            session=_RPC_SESSION,
+            package=PythonPackage(
+                name="claude-agent-sdk", version="0.2.182", module="claude_agent_sdk", extra="claude"
+            ),
+        ),
     ),
     state=StateFolder(
         config_variable="CLAUDE_CONFIG_DIR",

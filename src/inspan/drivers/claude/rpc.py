@@ -48,11 +48,15 @@ _TurnEnd = TurnCompleted | TurnFailed
 _CONTROL = (b'"control_request"', b'"control_response"', b'"control_cancel_request"')
 
 
-class _Setup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the dialect needs to know of its launch: what is attached to the first message, and its usual mode."""
+class Setup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the dialect needs to know of its launch: what is attached to the first message, and its usual mode.
+
+    `options` are there for a process that starts the program, and has to be told with which.
+    """
 
     attached: list[dict[str, Any]] = []
     permission_mode: str = "default"
+    options: dict[str, Any] | None = None
 
 
 class _ControlFrame(msgspec.Struct, gc=False):
@@ -62,7 +66,7 @@ class _ControlFrame(msgspec.Struct, gc=False):
     response: dict[str, Any] = {}
 
 
-_decode_setup = msgspec.json.Decoder(_Setup).decode
+_decode_setup = msgspec.json.Decoder(Setup).decode
 _decode_control = msgspec.json.Decoder(_ControlFrame).decode
 
 
@@ -73,7 +77,7 @@ def launch(task: Task, context: LaunchContext) -> Launch:
     if "--input-format" not in argv:
         argv += ["--input-format", "stream-json"]
     argv.append("--replay-user-messages")
-    setup = _Setup(
+    setup = Setup(
         attached=build_attachments(context),
         permission_mode=argv[argv.index("--permission-mode") + 1],
     )
@@ -88,7 +92,7 @@ class ClaudeRpcDialect(ClaudeDialect):
     def __init__(self, task: Task, reported: SessionTotals) -> None:
         super().__init__(task, reported)
         self._task = task
-        self._setup = _Setup()
+        self._setup = Setup()
         self._ask_rules = Rulebook(ask=tuple(pattern for pattern in task.ask if pattern != "*"))
         self._requests = 0
         self._asked: dict[str, tuple[str, dict[str, Any]]] = {}
@@ -117,6 +121,8 @@ class ClaudeRpcDialect(ClaudeDialect):
             for own in _HOOKS[name]
         }
         request: dict[str, Any] = {"subtype": "initialize", "hooks": hooks or None}
+        if self._setup.options is not None:
+            request |= {"options": self._setup.options, "asks": bool(self._task.ask)}
         return DialectOutput(frames=[_encode_request(_INITIALIZE, request)])
 
     def receive(self, frame: bytes) -> DialectOutput:

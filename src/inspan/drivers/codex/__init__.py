@@ -19,6 +19,7 @@ from inspan.contracts.driver import (
     ProgramSpec,
     ProjectCode,
     Provider,
+    PythonPackage,
     Sessions,
     SessionSupport,
     StateFolder,
@@ -124,6 +125,22 @@ def _build_rpc_channel(capabilities: Capabilities) -> Channel:
     )
 
 
+def _launch_sdk(task: Task, context: LaunchContext) -> Launch:
+    from .sdk import launch  # Start-up time, as above.
+
+    return launch(task, context)
+
+
+def _build_sdk_channel(rpc: Channel) -> Channel:
+    """The same server, started and spoken with by the vendor's SDK."""
+    return msgspec.structs.replace(
+        rpc,
+        name="sdk",
+        launch=_launch_sdk,
+        package=PythonPackage(name="openai-codex", version="0.163.0", module="openai_codex", extra="codex"),
+    )
+
+
 _CAPABILITIES = Capabilities(
     review="yes",
     complete="yes",
@@ -194,6 +211,7 @@ DRIVER = Driver(
         Channel(kind="stream", launch=launch, dialect=CodexDialect),
         _build_rpc_channel(_CAPABILITIES),
         _build_acp_channel(_CAPABILITIES),
+        _build_sdk_channel(_build_rpc_channel(_CAPABILITIES)),
     ),
     state=StateFolder(
         config_variable="CODEX_HOME",
