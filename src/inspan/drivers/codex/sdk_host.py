@@ -118,7 +118,8 @@ class Host:
 
     def _build_client(self, name: Json) -> "CodexClient":
         """The SDK's own, which tells what it reads as it comes: its models leave out what they do not know."""
-        from openai_codex.client import CodexClient, CodexConfig  # An optional extra.
+        from openai_codex import CodexError, TransportClosedError  # An optional extra.
+        from openai_codex.client import CodexClient, CodexConfig
 
         if missing := [name for name in _INNER_NAMES if not hasattr(CodexClient, name)]:
             print(f"this openai-codex has no {', '.join(missing)}: pip install 'inspan[codex]'", file=sys.stderr)
@@ -127,14 +128,17 @@ class Host:
 
         class TellingClient(CodexClient):
             def _read_message(self) -> Any:
-                try:
-                    message = super()._read_message()
-                except BaseException as error:
-                    print(f"{type(error).__name__}: {error}", file=sys.stderr)
-                    host.ends.put(_wait(self))
-                    raise
-                host.tell(message)
-                return message
+                while True:
+                    try:
+                        message = super()._read_message()
+                    except BaseException as error:
+                        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+                        if isinstance(error, CodexError) and not isinstance(error, TransportClosedError):
+                            continue  # A line that is no message ends nothing.
+                        host.ends.put(_wait(self))
+                        raise
+                    host.tell(message)
+                    return message
 
             def _start_stderr_drain_thread(self) -> None:
                 _start_thread(_pass_stderr_on, self)
