@@ -78,9 +78,11 @@ can be steered, else after it.
 _DIFFERENCES_HEAD = """
 ## What they tell differently
 
-Some agents can be driven in several ways: by their own stream, which is the usual one, by a protocol in which they are
-spoken with, and by the Agent Client Protocol ([`--channel acp`](../guides/acp-agents.md)). The same scenario gives the
-same events by all, but for these:
+Some agents can be driven in several ways: by their own stream, which is the usual one; by the protocol that they have
+for other programs (`rpc`), which is taken where somebody talks with them; by the Agent Client Protocol
+([`--channel acp`](../guides/acp-agents.md)); and by their vendor's Python SDK
+([`--channel sdk`](../guides/coming-from-an-sdk.md#by-the-sdk-itself)). The same scenario gives the same events by each,
+but for these:
 
 """
 

@@ -27,6 +27,10 @@ CLAUDE = Style(name="claude", agent="claude", told_early=Usage(input=100, output
 # Its default model writes JavaScript that calls tools; the older one calls them one by one.
 CODE_MODE = Style(name="codex", agent="codex")
 CLASSIC = Style(name="codex-classic", agent="codex", arguments=("-m", "gpt-5.5"))
+# The same programs by their vendors' SDKs.
+CLAUDE_SDK = Style(name="claude-sdk", agent="claude", arguments=("--channel", "sdk"), told_early=CLAUDE.told_early)
+CODEX_SDK = Style(name="codex-sdk", agent="codex", arguments=("--channel", "sdk"))
 
 each_agent = pytest.mark.parametrize("style", [CLAUDE, CODE_MODE], ids=str)
 each_style = pytest.mark.parametrize("style", [CLAUDE, CODE_MODE, CLASSIC], ids=str)
+each_sdk = pytest.mark.parametrize("style", [CLAUDE_SDK, CODEX_SDK], ids=str)

@@ -12,7 +12,7 @@ from tests.cli_env import CliEnv, kill_process, processes_of, wait_until
 from .child_processes import agent_pid_of, hanging_scenario, wait_for_children
 from .conversation import WAIT_STEP
 from .run_checks import CRASHED, DONE, LOST, check_end, check_no_processes
-from .styles import CODE_MODE, PER_CALL, Style, each_agent, each_style
+from .styles import CODE_MODE, PER_CALL, Style, each_agent, each_sdk, each_style
 
 HOLD_ON = f"[[call]]\n{WAIT_STEP}\n"
 
@@ -21,6 +21,17 @@ HOLD_ON = f"[[call]]\n{WAIT_STEP}\n"
 def test_an_agent_that_is_killed_has_crashed(cli_env: CliEnv, style: Style) -> None:
     ended = _kill_the_agent(cli_env, style)
     assert ended.exit_code == 128 + signal.SIGKILL
+
+
+@each_sdk
+def test_an_agent_that_is_killed_below_its_sdk_has_crashed(cli_env: CliEnv, style: Style) -> None:
+    ended = _kill_the_agent(cli_env, style)
+    assert ended.exit_code == 128 + signal.SIGKILL
+
+
+@each_sdk
+def test_a_run_by_an_sdk_whose_supervisor_is_killed_is_lost(cli_env: CliEnv, style: Style) -> None:
+    _kill_the_supervisor(cli_env, style)
 
 
 @each_agent

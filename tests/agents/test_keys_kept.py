@@ -27,7 +27,7 @@ from .gateway_runs import (
     read_variable,
     run_live,
 )
-from .styles import CLASSIC, CLAUDE, CODE_MODE, Style, each_agent
+from .styles import CLASSIC, CLAUDE, CLAUDE_SDK, CODE_MODE, CODEX_SDK, Style, each_agent
 
 # A shell with a child of its own, at work until the test has looked.
 HOLDS = "[[call]]\nrun = 'sleep 300 & touch begun; wait'\n"
@@ -37,6 +37,8 @@ HOLDERS = {
     "clean as an ordinary user": ("user_cli_env", "clean", CODE_MODE),
     "user as whoever runs the tests": ("cli_env", "user", CLASSIC),
     "user as an ordinary user": ("user_cli_env", "user", CLAUDE),
+    "by an SDK, clean": ("cli_env", "clean", CODEX_SDK),
+    "by an SDK, as an ordinary user": ("user_cli_env", "user", CLAUDE_SDK),
 }
 
 

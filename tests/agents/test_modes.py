@@ -10,7 +10,7 @@ from tests.cli_env import CliEnv, FinishedRun
 from .hostile_settings import HostileSettings
 from .protected_folders import ProtectedFolders, build_scenario, run_step, say_step, use_step
 from .run_checks import DONE, check_end
-from .styles import CLASSIC, CLAUDE, CODE_MODE, PER_CALL, Style, each_style
+from .styles import CLASSIC, CLAUDE, CODE_MODE, PER_CALL, Style, each_sdk, each_style
 
 READERS = ("--allow-tool", "Read", "--allow-tool", "Grep", "--allow-tool", "Glob")
 BASE = tuple(word for tool in BASE_ALLOWED_TOOLS for word in ("--allow-tool", tool))
@@ -20,7 +20,7 @@ NO_TOOL = {
     CLASSIC: "unsupported call: exec_command",
     CODE_MODE: "is not a function",
 }
-SHELL = {CLAUDE: ("Bash", "command"), CLASSIC: ("exec_command", "cmd"), CODE_MODE: ("exec_command", "cmd")}
+SHELL = {"claude": ("Bash", "command"), "codex": ("exec_command", "cmd")}
 
 
 @pytest.fixture(params=["root", "user"])
@@ -97,6 +97,11 @@ def test_no_settings_of_a_repository_or_user_add_to_a_list_of_tools(each_user_en
 @each_style
 def test_no_settings_loosen_the_review_of_an_ordinary_user(user_cli_env: CliEnv, style: Style) -> None:
     _check_mode_holds(user_cli_env, style, "--mode", "review", profile="user")
+
+
+@each_sdk
+def test_no_settings_loosen_a_review_by_an_sdk(cli_env: CliEnv, style: Style) -> None:
+    _check_mode_holds(cli_env, style, "--mode", "review", profile="user")
 
 
 def test_a_list_of_tools_is_all_that_may_be_used(each_user_env: CliEnv) -> None:
@@ -191,7 +196,7 @@ def test_an_agent_without_a_list_of_tools_refuses_one(cli_env: CliEnv, style: St
 @each_style
 def test_a_completion_has_no_tools_and_gives_one_answer(each_user_env: CliEnv, style: Style) -> None:
     ground = ProtectedFolders(each_user_env)
-    tool, field = SHELL[style]
+    tool, field = SHELL[style.agent]
     scenario = build_scenario(
         use_step(tool, **{field: "touch new.txt"}), say_step("The answer.", expect=NO_TOOL[style])
     )
@@ -289,7 +294,7 @@ def _check_mode_holds(cli_env: CliEnv, style: Style, *mode: str, profile: str) -
     hostile.plant_in_repository()
     hostile.plant_for_user()
     ground = ProtectedFolders(cli_env)
-    tool, field = SHELL[style]
+    tool, field = SHELL[style.agent]
     scenario = build_scenario(
         use_step(tool, **{field: "touch new.txt"}),
         use_step(tool, **{field: f"touch {ground.sibling}/new.txt"}),
@@ -300,7 +305,7 @@ def _check_mode_holds(cli_env: CliEnv, style: Style, *mode: str, profile: str) -
     assert done.verdict == ("completed", "done", 0), done.stderr
     assert hostile.marks == []
     assert [path for path in ground.changes() if path.endswith("new.txt")] == []
-    if style is CLAUDE:
+    if style.agent == "claude":
         assert done.ended["denied"] == ["Bash", "Bash"]
 
 

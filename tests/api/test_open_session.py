@@ -180,6 +180,30 @@ def test_a_function_decides_what_the_agent_may_do(agents: RunEnv, agent: str) ->
     assert len(denied.denied) == 1
 
 
+@can_hold(ask=True, interrupt=True)
+def test_a_turn_is_interrupted_while_a_question_is_open(agents: RunEnv, agent: str) -> None:
+    scenario = """
+        [[call]]
+        run = "echo hi > asked.txt"
+        [[call]]
+        say = "Good."
+        repeat = "always"
+    """
+
+    async def scene() -> list[AgentResult]:
+        async with open_session(agents, agent, scenario, ask=["*"]) as session:
+            waiting = await session.follow_up("write it")
+            async for record in session:
+                if record.kind == "permission_asked":
+                    break
+            await session.abort()
+            return [await waiting, await session.send_message("and now?")]
+
+    first, second = asyncio.run(scene())
+    assert (first.reason, second.reason, second.message) == ("interrupted", "done", "Good.")
+    assert not (agents.work / "asked.txt").exists()
+
+
 @can_hold(ask=True, changed_input=True)
 def test_an_answer_may_change_what_the_agent_does(agents: RunEnv, agent: str) -> None:
     def decide(request: PermissionRequest) -> inspan.Decision:
