@@ -1,7 +1,7 @@
 """Claude Code by its vendor's SDK: the program is started with the options of the channel `rpc`."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
@@ -10,11 +10,14 @@ from claude_agent_sdk import ClaudeAgentOptions
 from claude_agent_sdk._internal.transport.subprocess_cli import SubprocessCLITransport
 
 from inspan.agents.select import select_channel
+from inspan.contracts.dialect import DialectOutput
 from inspan.contracts.driver import Attachment, LaunchContext
 from inspan.drivers.claude import DRIVER
 from inspan.drivers.claude.rpc import ClaudeRpcDialect, Setup
-from inspan.drivers.claude.sdk import build_options
+from inspan.drivers.claude.sdk import ClaudeSdkDialect, build_options
 from inspan.errors import BadInput
+from inspan.protocol.commands import Configure, Interrupt, SendMessage
+from inspan.protocol.events import ErrorReported, TurnInterrupted
 from inspan.protocol.limits import Limits
 from inspan.protocol.task import McpServer, Task
 from inspan.protocol.usage import SessionTotals
@@ -121,3 +124,46 @@ def test_the_options_go_with_the_first_request() -> None:
     assert request["options"]["cli_path"] == "/bin/claude"
     (plain,) = ClaudeRpcDialect(task, SessionTotals()).begin(b"{}").frames
     assert "options" not in json.loads(plain)["request"]
+
+
+def _begin() -> ClaudeSdkDialect:
+    dialect = ClaudeSdkDialect(Task(prompt="", cwd="/WORK"), SessionTotals())
+    dialect.begin(b'{"options":{}}')
+    return dialect
+
+
+def _answer(kind: str) -> bytes:
+    response: dict[str, Any] = {"subtype": kind, "request_id": "inspan-initialize", "error": "no", "response": {}}
+    return json.dumps({"type": "control_response", "response": response}).encode()
+
+
+def _list_types(frames: Sequence[bytes]) -> list[str]:
+    return [json.loads(frame)["type"] for frame in frames]
+
+
+def test_the_first_message_waits_until_the_sdk_has_started_the_program() -> None:
+    dialect = _begin()
+    assert dialect.send(SendMessage(id="1", text="hello")).frames == ()
+    assert _list_types(dialect.send(Configure(model="m")).frames) == ["control_request"]
+    assert dialect.send(SendMessage(id="2", text="more", when="steer")).frames == ()
+    (frame,) = dialect.receive(_answer("success")).frames
+    assert json.loads(frame)["message"]["content"] == "hello"
+    assert _list_types(dialect.send(SendMessage(id="3", text="next")).frames) == ["user"]
+
+
+def test_a_message_that_still_waits_is_interrupted_at_once() -> None:
+    dialect = _begin()
+    assert dialect.send(Interrupt()).events == ()
+    dialect.send(SendMessage(id="1", text="hello"))
+    assert dialect.send(Interrupt()) == DialectOutput([TurnInterrupted()])
+    assert dialect.receive(_answer("success")).frames == ()
+    assert _list_types(dialect.send(SendMessage(id="2", text="again")).frames) == ["user"]
+    assert _list_types(dialect.send(Interrupt()).frames) == ["control_request"]
+
+
+def test_a_program_that_could_not_be_started_hears_nothing() -> None:
+    dialect = _begin()
+    dialect.send(SendMessage(id="1", text="hello"))
+    output = dialect.receive(_answer("error"))
+    assert output.frames == ()
+    assert [event.message for event in output.events if isinstance(event, ErrorReported)] == ["initialize: no"]

@@ -102,6 +102,12 @@ def _launch_sdk(task: Task, context: LaunchContext) -> Launch:
     return launch(task, context)
 
 
+def _build_sdk_dialect(task: Task, reported: SessionTotals) -> Dialect:
+    from .sdk import ClaudeSdkDialect  # Start-up time, as above.
+
+    return ClaudeSdkDialect(task, reported)
+
+
 _RPC_SESSION = SessionSupport(
     messages=True,
     steer=True,
@@ -198,7 +204,7 @@ DRIVER = Driver(
             name="sdk",
             kind="rpc",
             launch=_launch_sdk,
-            dialect=_build_rpc_dialect,
+            dialect=_build_sdk_dialect,
             session=_RPC_SESSION,
             package=PythonPackage(
                 name="claude-agent-sdk", version="0.2.182", module="claude_agent_sdk", extra="claude"

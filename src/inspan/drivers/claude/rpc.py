@@ -33,7 +33,7 @@ from .dialect import ClaudeDialect, Frame
 from .launch import build_attachments
 from .launch import launch as launch_stream
 
-_INITIALIZE = "inspan-initialize"
+INITIALIZE = "inspan-initialize"
 # Our hook → its own, and what it calls ours by; a tool that failed has one of its own.
 _HOOKS: dict[str, tuple[str, ...]] = {
     "before_tool": ("PreToolUse",),
@@ -59,7 +59,9 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     options: dict[str, Any] | None = None
 
 
-class _ControlFrame(msgspec.Struct, gc=False):
+class ControlFrame(msgspec.Struct, gc=False):
+    """A line about the conversation, and not of it."""
+
     type: str
     request_id: str = ""
     request: dict[str, Any] = {}
@@ -67,7 +69,7 @@ class _ControlFrame(msgspec.Struct, gc=False):
 
 
 _decode_setup = msgspec.json.Decoder(Setup).decode
-_decode_control = msgspec.json.Decoder(_ControlFrame).decode
+_decode_control = msgspec.json.Decoder(ControlFrame).decode
 
 
 def launch(task: Task, context: LaunchContext) -> Launch:
@@ -102,7 +104,7 @@ class ClaudeRpcDialect(ClaudeDialect):
         self._unheard: list[str] = []
         self._held: _TurnEnd | None = None
         self._configuring: dict[str, str] = {}
-        self._control_handlers: dict[str, Callable[[_ControlFrame], DialectOutput]] = {
+        self._control_handlers: dict[str, Callable[[ControlFrame], DialectOutput]] = {
             "control_request": self._on_control_request,
             "control_response": self._on_control_response,
             "control_cancel_request": self._on_control_cancel,
@@ -123,7 +125,7 @@ class ClaudeRpcDialect(ClaudeDialect):
         request: dict[str, Any] = {"subtype": "initialize", "hooks": hooks or None}
         if self._setup.options is not None:
             request |= {"options": self._setup.options, "asks": bool(self._task.ask)}
-        return DialectOutput(frames=[_encode_request(_INITIALIZE, request)])
+        return DialectOutput(frames=[_encode_request(INITIALIZE, request)])
 
     def receive(self, frame: bytes) -> DialectOutput:
         if not any(word in frame for word in _CONTROL):
@@ -227,7 +229,7 @@ class ClaudeRpcDialect(ClaudeDialect):
         self._held, self._interrupting = None, False
         return DialectOutput([*events, _to_interrupted(end) if interrupted else end])
 
-    def _on_control_request(self, frame: _ControlFrame) -> DialectOutput:
+    def _on_control_request(self, frame: ControlFrame) -> DialectOutput:
         kind = frame.request.get("subtype")
         if kind == "can_use_tool":
             return self._on_permission_request(frame)
@@ -241,7 +243,7 @@ class ClaudeRpcDialect(ClaudeDialect):
             [_encode_line({"type": "control_response", "response": error})],
         )
 
-    def _on_permission_request(self, frame: _ControlFrame) -> DialectOutput:
+    def _on_permission_request(self, frame: ControlFrame) -> DialectOutput:
         request = frame.request
         given = as_object(request.get("input"))
         identity = get_text(request, "tool_use_id") or frame.request_id
@@ -316,14 +318,14 @@ class ClaudeRpcDialect(ClaudeDialect):
         told["hookSpecificOutput"]["updatedInput"] = answer.input
         return told
 
-    def _on_control_response(self, frame: _ControlFrame) -> DialectOutput:
+    def _on_control_response(self, frame: ControlFrame) -> DialectOutput:
         response = frame.response
         what = self._configuring.pop(get_text(response, "request_id"), "")
         if response.get("subtype") != "error" or what == "interrupt":
             return NO_OUTPUT
         return DialectOutput([ErrorReported(message=f"{what or 'initialize'}: {response.get('error')}")])
 
-    def _on_control_cancel(self, frame: _ControlFrame) -> DialectOutput:
+    def _on_control_cancel(self, frame: ControlFrame) -> DialectOutput:
         """It waits for an answer no more; the turn's end closes the question."""
         for identity, (request_id, _) in list(self._asked.items()):
             if request_id == frame.request_id:

@@ -6,11 +6,15 @@ from typing import Any
 
 import msgspec
 
+from inspan.contracts.dialect import NO_OUTPUT, DialectOutput
 from inspan.contracts.driver import Launch, LaunchContext
 from inspan.errors import BadInput
+from inspan.protocol.commands import Cancel, Command, Interrupt, SendMessage
+from inspan.protocol.events import TurnInterrupted
 from inspan.protocol.task import Task
+from inspan.protocol.usage import SessionTotals
 
-from .rpc import Setup
+from .rpc import INITIALIZE, ClaudeRpcDialect, ControlFrame, Setup
 from .rpc import launch as launch_rpc
 
 _HOST = os.path.join(os.path.dirname(__file__), "sdk_host.py")
@@ -58,6 +62,33 @@ def launch(task: Task, context: LaunchContext) -> Launch:
         stdin=msgspec.json.encode(msgspec.structs.replace(setup, options=options)),
         reads=(context.python, context.package, _HOST),
     )
+
+
+class ClaudeSdkDialect(ClaudeRpcDialect):
+    """The language of the channel `rpc`. To load the SDK takes long, and nobody can be interrupted before that: the
+    first message waits for it here."""
+
+    def __init__(self, task: Task, reported: SessionTotals) -> None:
+        super().__init__(task, reported)
+        self._started = False
+        self._first: SendMessage | None = None
+
+    def send(self, command: Command) -> DialectOutput:
+        if self._started or not isinstance(command, SendMessage | Interrupt | Cancel):
+            return super().send(command)
+        if isinstance(command, SendMessage):
+            self._first = self._first or command
+            return NO_OUTPUT
+        waiting, self._first = self._first, None
+        return DialectOutput([TurnInterrupted()] if waiting else ())
+
+    def _on_control_response(self, frame: ControlFrame) -> DialectOutput:
+        output = super()._on_control_response(frame)
+        if frame.response.get("request_id") != INITIALIZE or frame.response.get("subtype") == "error":
+            return output
+        self._started = True
+        waiting, self._first = self._first, None
+        return self.send(waiting) if waiting else output
 
 
 def build_options(argv: Sequence[str]) -> dict[str, Any]:

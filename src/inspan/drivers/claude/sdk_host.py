@@ -102,9 +102,9 @@ class Host:
 
     async def _work(self) -> int:
         """Carries out one command after the other; ends with the program."""
-        failed = await self._answer(await self._commands.get(), self._connect)
-        if failed:
-            return failed
+        problem = await self._answer(await self._commands.get(), self._connect)
+        if problem:
+            return _find_exit_code(problem)
         self._reading = asyncio.create_task(self._read())
         carrying_out = asyncio.create_task(self._carry_out())
         try:
@@ -120,22 +120,18 @@ class Host:
             else:
                 await self._require_client().query(_once(frame))
 
-    async def _answer(self, frame: Json, act: Callable[[Json], Any]) -> int:
-        """Does what a control request asks for and says whether it was done; gives the exit code where all is over."""
-        identity = frame["request_id"]
+    async def _answer(self, frame: Json, act: Callable[[Json], Any]) -> Exception | None:
+        """Does what a control request asks for and says how it went, unless the program has left, which says enough."""
+        problem: Exception | None = None
+        told: Json = {"subtype": "success", "request_id": frame["request_id"], "response": {}}
         try:
             await act(frame["request"])
-        except Exception as error:  # The SDK raises bare ones too; ProcessError when the program has left.
-            print(f"{type(error).__name__}: {error}", file=sys.stderr)
-            code = getattr(error, "exit_code", None)
-            told = {"subtype": "error", "request_id": identity, "error": str(error)}
-            if code is None:
-                self._output.write({"type": "control_response", "response": told})
-            return 0 if act is self._send_control else _to_exit_code(code)
-        self._output.write(
-            {"type": "control_response", "response": {"subtype": "success", "request_id": identity, "response": {}}}
-        )
-        return 0
+        except Exception as error:  # The SDK raises bare ones too.
+            problem = _complain(error)
+            told |= {"subtype": "error", "error": str(error)}
+        if getattr(problem, "exit_code", None) is None:
+            self._output.write({"type": "control_response", "response": told})
+        return problem
 
     async def _send_control(self, request: Json) -> None:
         await self._control[request["subtype"]](self._require_client(), request)
@@ -201,8 +197,7 @@ class Host:
             async for _ in self._require_client().receive_messages():
                 pass
         except Exception as error:  # As above.
-            print(f"{type(error).__name__}: {error}", file=sys.stderr)
-            return _to_exit_code(getattr(error, "exit_code", None))
+            return _find_exit_code(_complain(error))
         return 0
 
     async def _ask_permission(
@@ -242,7 +237,14 @@ def _is_for_the_sdk(frame: Json) -> bool:
     return str(frame.get("type")).startswith("control_") or frame.get("sdk_host_only") is True
 
 
-def _to_exit_code(code: int | None) -> int:
+def _complain(error: Exception) -> Exception:
+    print(f"{type(error).__name__}: {error}", file=sys.stderr)
+    return error
+
+
+def _find_exit_code(error: Exception) -> int:
+    """The program's own, which the SDK's ProcessError has, as a shell would tell it."""
+    code = getattr(error, "exit_code", None)
     if code is None:
         return 1
     return code if code >= 0 else 128 - code
