@@ -17,7 +17,7 @@ from inspan.protocol.limits import Limits
 from .run_env import RunEnv, wait_until_async
 from .test_open_session import can_hold, open_session
 
-each_agent = can_hold(messages=True)
+each_agent = pytest.mark.parametrize("agent", ["claude", "codex"])
 _WRITES = """
     [[call]]
     run = "echo hi > made.txt"
@@ -254,12 +254,13 @@ def test_a_message_can_be_interrupted_while_a_function_thinks(agents: RunEnv, ag
     assert (answered.by, answered.reason) == ("inspan", "the turn was interrupted")
 
 
-@each_agent
+@can_hold(messages=True)
 def test_one_prompt_has_hooks_too(agents: RunEnv, agent: str) -> None:
     seen: list[str] = []
 
     async def scene() -> AgentResult:
-        runner = inspan.create_agent_runner(agent, profile="clean", cwd=agents.work)
+        name, _, channel = agent.partition(" ")
+        runner = inspan.create_agent_runner(name, profile="clean", cwd=agents.work, channel=channel)
         return await runner.exec(
             "do it",
             model_from=agents.scenario(_WRITES),

@@ -160,7 +160,7 @@ def test_where_none_is_left_the_first_failure_is_told(cli_env: CliEnv, fake: Fak
     run = cli_env.run("codex", _SAYS, "--open")
     assert run.verdict == ("failed", "crashed", 1)
     assert "unrecognized argument app-server" in run.ended["message"]
-    assert [event["after"] for event in run.select_events("channel_changed")] == ["acp"]
+    assert [event["after"] for event in run.select_events("channel_changed")] == ["acp", "sdk"]
     (ended,) = run.select_events("message_ended")
     assert ended["message"] == run.ended["message"]
 

@@ -103,7 +103,7 @@ def resolve_task(task: Task, env: Mapping[str, str]) -> Choice:
         attachments=attachments,
         attachment_text=texts,
     )
-    if task.channel or not (task.session or task.ask or task.tools) or not choice.route.uses_gateway:
+    if task.channel or not (task.converses or task.tools) or not choice.route.uses_gateway:
         return choice  # It was named; a plain prompt is not sent twice; without a gateway nobody sees a model call.
     return msgspec.structs.replace(choice, alternatives=tuple(_resolve_alternatives(choice, whole, env)))
 

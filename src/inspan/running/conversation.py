@@ -179,6 +179,7 @@ class Conversation:
     def restart(self, support: SessionSupport, *, preamble: str, resend: bool) -> None:
         """The agent was started anew by another channel, before it did anything: it is told again what it was told."""
         self._support = support
+        self._hooks.adopt(support)
         if self._running is None:
             self._preamble = preamble
         elif resend:

@@ -263,7 +263,8 @@ class RunExecution:
     def _emit_observed(self, events: Sequence[Event]) -> None:
         if self._conversation:
             events = self._conversation.admit(events)
-            self._recorder.emit(events)
+        self._recorder.emit(events)
+        if self._conversation:
             for event in events:
                 self._conversation.observe(event)
 

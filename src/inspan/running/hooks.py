@@ -56,6 +56,10 @@ class Hooks:
         """Whether a function is still waited for."""
         return bool(self._open)
 
+    def adopt(self, support: SessionSupport) -> None:
+        """Another channel calls other hooks itself."""
+        self._own = support.hooks
+
     def stands_in(self, hook: HookName) -> bool:
         """Whether this one is wanted, and the channel does not call it itself."""
         return hook in self._wanted and hook not in self._own

@@ -99,7 +99,7 @@ class ClaudeRpcDialect(ClaudeDialect):
         self._requests = 0
         self._asked: dict[str, tuple[str, dict[str, Any]]] = {}
         self._hooked: dict[str, dict[str, Any]] = {}
-        self._forms: dict[str, _ControlFrame] = {}
+        self._forms: dict[str, ControlFrame] = {}
         self._interrupting = False
         self._unheard: list[str] = []
         self._held: _TurnEnd | None = None
@@ -254,7 +254,7 @@ class ClaudeRpcDialect(ClaudeDialect):
         why = get_text(request, "decision_reason")
         return DialectOutput([PermissionAsked(id=identity, tool=tool, input=given, reason=why)])
 
-    def _on_form(self, frame: _ControlFrame) -> DialectOutput:
+    def _on_form(self, frame: ControlFrame) -> DialectOutput:
         """What an MCP server wants to know from the user."""
         identity = f"asked-{frame.request_id}"
         self._forms[identity] = frame
@@ -262,13 +262,13 @@ class ClaudeRpcDialect(ClaudeDialect):
         questions = read_questions(words, frame.request.get("requested_schema"))
         return DialectOutput([QuestionAsked(id=identity, questions=questions)])
 
-    def _send_form(self, frame: _ControlFrame, answer: Answer) -> DialectOutput:
+    def _send_form(self, frame: ControlFrame, answer: Answer) -> DialectOutput:
         words, schema = get_text(frame.request, "message"), frame.request.get("requested_schema")
         filled = fill_form(words, schema, answer.answers) if answer.allowed else None
         told: dict[str, Any] = {"action": "decline"} if filled is None else {"action": "accept", "content": filled}
         return DialectOutput(frames=[_encode_response(frame.request_id, told)])
 
-    def _on_hook(self, frame: _ControlFrame) -> DialectOutput:
+    def _on_hook(self, frame: ControlFrame) -> DialectOutput:
         name, data = get_text(frame.request, "callback_id"), as_object(frame.request.get("input"))
         if name not in self._task.hooks:
             told = self._ask_by_rule(data, data.get("tool_input"))

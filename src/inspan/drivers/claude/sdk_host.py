@@ -160,7 +160,11 @@ class Host:
 
         return {
             event: [
-                HookMatcher(matcher=each["matcher"], hooks=[self._build_hook(name) for name in each["hookCallbackIds"]])
+                HookMatcher(
+                    matcher=each["matcher"],
+                    hooks=[self._build_hook(name) for name in each["hookCallbackIds"]],
+                    timeout=each["timeout"],
+                )
                 for each in matchers
             ]
             for event, matchers in hooks.items()
