@@ -149,9 +149,7 @@ def pages() -> dict[Path, str]:
         reference / "cli.md": _CLI_HEAD + "".join(_command_pages()),
         reference / "errors.md": _ERRORS_HEAD + _error_tables(),
         reference / "configuration.md": _CONFIG_HEAD + "".join(_key_tables()),
-        reference / "channels.md": "".join(
-            [_CHANNELS_HEAD, _session_table(load_drivers()), "\n", _DIFFERENCES_HEAD, differences(load_drivers()), "\n"]
-        ),
+        reference / "channels.md": _channels_page([*load_drivers()]),
     }
     for path, name, table in tables:
         found[path] = _filled(path, found.get(path) or path.read_text(encoding="utf-8"), name, table)
@@ -317,14 +315,25 @@ def _row(cells: Sequence[str]) -> Iterator[str]:
     yield f"| {' | '.join(cells)} |"
 
 
-def _session_table(drivers: Iterable[Driver]) -> str:
+def _channels_page(drivers: Sequence[Driver]) -> str:
+    return "".join([_CHANNELS_HEAD, _session_table(drivers), "\n", _DIFFERENCES_HEAD, differences(drivers), "\n"])
+
+
+def _session_table(drivers: Sequence[Driver]) -> str:
     heads = ("agent", "channel", "messages", "steer", "interrupt", "asks", "changed input", "questions", "set", "hooks")
     rows = [*_rows(heads)]
     for driver in drivers:
         for channel in driver.channels:
             if channel.session.messages:
                 rows += _row([_agent(driver), f"`{channel.name}`", *_session_cells(channel.session)])
-    return "\n".join(rows)
+    return "\n".join([*rows, "", *_unasked_lines(drivers)])
+
+
+def _unasked_lines(drivers: Iterable[Driver]) -> Iterator[str]:
+    for driver in drivers:
+        for channel in driver.channels:
+            if channel.session.unasked:
+                yield f"Not asked about by {_agent(driver)} on `{channel.name}`: {channel.session.unasked}."
 
 
 def _session_cells(support: SessionSupport) -> list[str]:

@@ -186,7 +186,8 @@ class SessionSupport(msgspec.Struct, frozen=True, kw_only=True):
     ends and the session stays. `ask`: it asks before it acts, and waits; `ask_patterns`: it can be made to ask about
     any call, and not only about what it would ask by itself; `changed_input`: an answer may change what it does.
     `questions`: it asks its user. `model`, `mode` and `effort` can be set in between. `hooks`: those that it calls
-    itself, and waits for; for the others inspan stands in, as far as it can.
+    itself, and waits for; for the others inspan stands in, as far as it can. `unasked`: what it does without a question
+    although it was made to ask about everything.
     """
 
     messages: bool = False
@@ -200,6 +201,7 @@ class SessionSupport(msgspec.Struct, frozen=True, kw_only=True):
     mode: bool = False
     effort: bool = False
     hooks: tuple[HookName, ...] = ()
+    unasked: str = ""
 
 
 class Channel(msgspec.Struct, frozen=True, kw_only=True):

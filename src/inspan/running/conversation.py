@@ -194,7 +194,7 @@ class Conversation:
         """What is recorded of these: what the agent asks is put to a hook first, unless a rule denies it anyway."""
         if not self._hooks.stands_in("before_tool"):
             return events
-        return [self._to_hook(event) if self._is_for_hook(event) else event for event in events]
+        return [self._put_to_hook(event) if isinstance(event, PermissionAsked) else event for event in events]
 
     def observe(self, event: Event) -> None:
         """Takes in what has happened, after it was recorded."""
@@ -442,15 +442,9 @@ class Conversation:
         self._cancel_timer()
         self._host.leave()
 
-    def _is_for_hook(self, event: Event) -> bool:
-        return (
-            isinstance(event, PermissionAsked)
-            and event.id not in self._judged
-            and self._rules.rule(event.tool, event.input) != "deny"
-        )
-
-    def _to_hook(self, asked: Event) -> Event:
-        assert isinstance(asked, PermissionAsked)
+    def _put_to_hook(self, asked: PermissionAsked) -> Event:
+        if asked.id in self._judged or self._rules.rule(asked.tool, asked.input) == "deny":
+            return asked
         called = self._hooks.build_before(asked)
         self._hooked[called.id] = asked
         return called

@@ -6,8 +6,7 @@ Some channels call them in the agent's own words. For the others inspan stands i
 
 import asyncio
 from collections.abc import Callable, Sequence
-
-import msgspec
+from typing import Any
 
 from inspan.contracts.driver import SessionSupport
 from inspan.protocol.commands import ACCEPTED, AnswerHook, Reply, refuse
@@ -102,9 +101,9 @@ class Hooks:
             )
             self._record([called])
 
-    def _build(self, hook: HookName, **fields: object) -> HookCalled:
+    def _build(self, hook: HookName, **fields: Any) -> HookCalled:
         self._count += 1
-        return msgspec.convert({"id": f"hook-{self._count}", "hook": hook, **fields, "kind": "hook_called"}, HookCalled)
+        return HookCalled(id=f"hook-{self._count}", hook=hook, **fields)
 
     def _start(self, called: HookCalled) -> None:
         if not self._open:

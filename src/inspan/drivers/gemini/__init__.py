@@ -100,7 +100,13 @@ _ACP = build_acp_channel(
         "tool_completed.output": "A new file is reported as one that was overwritten.",
         "turn_failed.message": "Without the words around it.",
     },
-    session=SessionSupport(messages=True, interrupt=True, ask=True, ask_patterns=True),
+    session=SessionSupport(
+        messages=True,
+        interrupt=True,
+        ask=True,
+        ask_patterns=True,
+        unasked="commands that it takes to read only, such as `ls` (0.61); `--deny-tool` holds for them",
+    ),
 )
 
 DRIVER = Driver(
