@@ -122,8 +122,9 @@ def test_a_message_goes_into_the_running_turn(agents: RunEnv, agent: str) -> Non
         async with open_session(agents, agent, scenario) as session:
             waiting = await session.follow_up("drive")
             await wait_until_async(lambda: (agents.work / "started").exists(), "tool")
+            before = _count_unread()
             steered = await session.steer("turn left")
-            await wait_until_async(_is_all_read, "agent that has read it")
+            await wait_until_async(lambda: _is_read(before), "agent that has read it")
             (agents.work / "go").touch()
             return await waiting, await steered
 
@@ -132,14 +133,19 @@ def test_a_message_goes_into_the_running_turn(agents: RunEnv, agent: str) -> Non
     assert (second.message, second.reason) == ("left", "done")
 
 
-def _is_all_read() -> bool:
-    """Whether nothing of what this process has written lies unread in a pipe."""
-    pipes = [fd for fd, path in descriptors() if path.startswith("pipe:")]
-    try:
-        written = [fd for fd in pipes if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY]
-        return not any(int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder) for fd in written)
-    except OSError:
-        return False  # One was closed meanwhile: the next look knows.
+def _count_unread() -> dict[int, int]:
+    """How much lies unread in each pipe that this process writes to; a pipe of a test's runner may never be read."""
+    found: dict[int, int] = {}
+    for fd in [fd for fd, path in descriptors() if path.startswith("pipe:")]:
+        with suppress(OSError):  # It was closed meanwhile.
+            if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY:
+                found[fd] = int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
+    return found
+
+
+def _is_read(before: dict[int, int]) -> bool:
+    """Whether nothing more lies unread than before."""
+    return all(count <= before.get(fd, 0) for fd, count in _count_unread().items())
 
 
 def _decide(request: PermissionRequest) -> inspan.Decision | bool:

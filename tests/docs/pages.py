@@ -20,6 +20,8 @@ _SHAPES = (
     (re.compile(r"\b\d{8}-\d{9}-\d+\b"), "RUN-ID"),
     (re.compile(r"\b(?:\d+\.\d+s|\d+m\d\ds)\b"), "DURATION"),
     (re.compile(r"contained by \w+|sandbox bwrap"), "HELD"),
+    # Codex takes the shell of its user.
+    (re.compile(r"/\S*/(?:ba|z|da|)sh -lc\b"), "SHELL"),
     # Columns are as wide as their widest cell.
     (re.compile(r"(?<=\S) {2,}"), "  "),
 )
