@@ -1,7 +1,10 @@
 """Functions of the caller's that have a say while the real programs work: before a tool, after it, at the end."""
 
 import asyncio
+import subprocess
+import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Unpack, cast
 
@@ -10,9 +13,10 @@ import pytest
 import inspan
 from inspan import AgentResult, FinishedTurn, ToolCall
 from inspan.api.options import SessionOptions
-from inspan.errors import BadInput, Unsupported
+from inspan.errors import BadInput, SessionClosed, Unsupported
 from inspan.protocol.events import ErrorReported, HookAnswered, HookCalled, PermissionAnswered, PermissionAsked
 from inspan.protocol.limits import Limits
+from tests.agents.conversation import WAIT_STEP
 
 from .run_env import RunEnv, wait_until_async
 from .test_open_session import can_hold, open_session
@@ -249,7 +253,7 @@ def test_a_message_can_be_interrupted_while_a_function_thinks(agents: RunEnv, ag
         result = asyncio.run(scene())
     finally:
         released.set()
-    assert (result.message, result.reason) == ("done", "done")
+    assert (result.message, result.outcome, result.reason) == ("done", "cancelled", "interrupted")
     (answered,) = [event for event in agents.events() if isinstance(event, HookAnswered)]
     assert (answered.by, answered.reason) == ("inspan", "the turn was interrupted")
 
@@ -334,3 +338,189 @@ def test_what_a_hook_is_called_for_is_in_the_log(agents: RunEnv) -> None:
     assert isinstance(answered, HookAnswered)
     assert called.tool_id == after.tool_id != ""
     assert (called.tool, answered.text, answered.by) == ("Bash", "fine", "function")
+
+
+def _raise_unprintable(_: object) -> Any:
+    raise _Unprintable
+
+
+class _Unprintable(Exception):
+    def __repr__(self) -> str:
+        raise RuntimeError("not even that")
+
+    __str__ = __repr__
+
+
+_UNFIT: dict[str, Callable[[Any], Any]] = {
+    "a reason that is no text": lambda _: inspan.deny(cast(Any, ["not", "here"])),
+    "a reason that cannot be written": lambda _: inspan.deny("\ud800"),
+    "an object as a reason": lambda _: inspan.deny(cast(Any, object())),
+    "an input that is no dict": lambda _: inspan.allow(input=cast(Any, "echo safe")),
+    "an empty input": lambda _: inspan.allow(input={}),
+    "keys that are no text": lambda _: inspan.allow(input=cast(Any, {1: 2})),
+    "what JSON does not have": lambda _: inspan.allow(input={"command": {1, 2}}),
+    "text that cannot be written": lambda _: inspan.allow(input={"command": "\ud800"}),
+    "neither yes nor no": lambda _: inspan.Decision(allowed=cast(Any, "no")),
+    "a bare next()": lambda _: next(iter(())),
+    "an exception that cannot be shown": _raise_unprintable,
+}
+
+
+@pytest.mark.parametrize("function", ["before_tool", "on_permission"])
+@pytest.mark.parametrize("kind", _UNFIT)
+def test_what_is_no_fit_answer_denies(agents: RunEnv, kind: str, function: str) -> None:
+    options = cast(SessionOptions, {function: _UNFIT[kind]})
+    if function == "on_permission":
+        options["ask"] = ["Bash"]
+    result = _run(agents, "claude", _WRITES, **options)
+    assert (result.message, result.reason) == ("written", "done"), result.error
+    assert not (agents.work / "made.txt").exists()
+    assert len(result.denied) == 1
+
+
+@pytest.mark.parametrize("function", ["before_tool", "on_permission"])
+def test_an_input_that_is_given_back_as_it_was_is_no_change(agents: RunEnv, function: str) -> None:
+    def give_back(call: Any) -> inspan.Decision:
+        return inspan.allow(input={**call.input})
+
+    options = cast(SessionOptions, {function: give_back, "ask": ["Bash"]})
+    options.setdefault("on_permission", lambda _: True)
+    result = _run(agents, "codex", _WRITES, **options)  # It could not take another one.
+    assert (agents.work / "made.txt").exists(), result.denied
+
+
+@each_agent
+def test_a_tool_that_gives_an_unprintable_exception_is_answered(agents: RunEnv, agent: str) -> None:
+    @inspan.tool
+    def odd() -> str:
+        """Is odd."""
+        return _raise_unprintable(None)
+
+    scenario = '[[call]]\nuse = {tool = "odd", server = "inspan", input = {}}\n[[call]]\nsay = "heard"\n'
+    result = _run(agents, agent, scenario, tools=[odd])
+    assert (result.message, result.reason) == ("heard", "done"), result.error
+
+
+def test_a_rule_denies_what_an_answer_has_made_of_a_call(agents: RunEnv) -> None:
+    def change(request: inspan.PermissionRequest) -> inspan.Decision:
+        return inspan.allow(input={**request.input, "command": "touch evaded.txt"})
+
+    result = _run(agents, "claude", _WRITES, on_permission=change, ask=["Bash"], disallowed_tools=["Bash(touch *)"])
+    assert not (agents.work / "evaded.txt").exists()
+    assert not (agents.work / "made.txt").exists()
+    assert len(result.denied) == 1
+
+
+def test_what_is_allowed_for_good_is_what_was_allowed(agents: RunEnv) -> None:
+    asked: list[str] = []
+
+    def change(request: inspan.PermissionRequest) -> inspan.Decision:
+        asked.append(request.subject)
+        return inspan.allow(input={**request.input, "command": "touch other.txt"}, always=True)
+
+    scenario = _WRITES + _WRITES
+
+    async def scene() -> None:
+        async with open_session(agents, "claude", scenario, on_permission=change, ask=["Bash"]) as session:
+            await session.send_message("write it")
+            await session.send_message("again")
+
+    asyncio.run(scene())
+    assert asked == ["echo hi > made.txt", "echo hi > made.txt"]
+    assert not (agents.work / "made.txt").exists()
+
+
+@pytest.mark.parametrize("function", ["before_tool", "on_permission"])
+def test_whoever_decides_sees_all_of_a_large_input(agents: RunEnv, function: str) -> None:
+    seen: list[int] = []
+    scenario = "[[call]]\nwrite = {path = 'big.txt', content = '" + "x" * 1_200_000 + "'}\n[[call]]\nsay = 'written'\n"
+
+    def judge(call: ToolCall) -> inspan.Decision:
+        seen.append(max(len(str(value)) for value in call.input.values()))
+        return inspan.deny("too large")
+
+    options = cast(SessionOptions, {function: judge, "ask": ["Write"]})
+    result = _run(agents, "claude", scenario, **options)
+    assert [size >= 1_200_000 for size in seen] == [True], result.error
+    assert not (agents.work / "big.txt").exists()
+
+
+def test_functions_that_never_return_hold_up_nobody_else(agents: RunEnv) -> None:
+    """They would fill the loop's own threads, in which others wait, and which a program waits for at its end."""
+    program = f"""
+import asyncio, threading
+import inspan
+
+async def main():
+    for _ in range(12):
+        session = inspan.open_session("claude", profile="clean", cwd={str(agents.work)!r},
+            model_from={agents.scenario(_WRITES + _SAYS)!r}, limits=inspan.Limits(hook_timeout_s=0.2),
+            before_tool=lambda _: threading.Event().wait())
+        async with session:
+            result = await session.send_message("do it")
+            assert len(result.denied) == 1
+        if await asyncio.wait_for(asyncio.to_thread(lambda: 5), 60) != 5:
+            raise SystemExit(1)
+    print("over", flush=True)
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=False)
+    assert (done.returncode, done.stdout) == (0, "over\n"), done.stderr
+
+
+@pytest.mark.parametrize("agent", ["claude"])
+def test_an_agent_is_not_sent_on_for_ever(agents: RunEnv, agent: str) -> None:
+    seen: list[int] = []
+
+    def go_on(turn: FinishedTurn) -> str:
+        seen.append(turn.continued)
+        return "go on"
+
+    result = _run(agents, agent, _SAYS, on_stop=go_on, max_turns=3)
+    assert (result.outcome, result.reason) == ("limited", "max_turns"), result.error
+    assert seen == [0, 1, 2]
+
+
+def test_whoever_waits_hears_that_a_session_was_let_go_of(agents: RunEnv) -> None:
+    async def scene() -> None:
+        scenario = f"[[call]]\n{WAIT_STEP}\n[[call]]\nsay = 'done'\n"
+        session = open_session(agents, "claude", scenario, supervised=True)
+        async with session:
+            waiting = await session.follow_up("wait")
+            await wait_until_async(lambda: (agents.work / "started").exists(), "tool")
+            reading = asyncio.create_task(_read_all(session))
+            await session.detach()
+            with pytest.raises(SessionClosed, match="attach_session"):
+                await waiting
+            with pytest.raises(SessionClosed, match="attach_session"):
+                await session.send_message("are you there?")
+            await reading
+        (agents.work / "go").touch()
+        async with inspan.attach_session(session.run_id, cwd=agents.work) as again:
+            await again.close()
+
+    asyncio.run(scene())
+
+
+async def _read_all(session: inspan.AgentSession) -> int:
+    return len([record async for record in session])
+
+
+def test_a_cancelled_start_leaves_no_session(agents: RunEnv) -> None:
+    async def scene() -> None:
+        opening = asyncio.create_task(_enter(open_session(agents, "claude", _SAYS, supervised=True)))
+        await wait_until_async(lambda: agents.folders() and (agents.folders()[0] / "events.jsonl").exists(), "run")
+        opening.cancel()
+        await asyncio.wait({opening})
+        if opening.cancelled():
+            # Cancelled early, all of it is undone.
+            await wait_until_async(lambda: not agents.folders() or agents.has_ended(), "end of the run")
+        else:
+            await opening.result().close()
+
+    asyncio.run(scene())
+
+
+async def _enter(session: inspan.AgentSession) -> inspan.AgentSession:
+    return await session.__aenter__()

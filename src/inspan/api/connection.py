@@ -17,7 +17,8 @@ from inspan.protocol.wire import Record
 from inspan.runs.control_client import ask_run
 from inspan.runs.find import refresh_summary
 from inspan.stores.run_folder import RunFolder, read_json
-from inspan.system.cancellation import wait_for_end
+from inspan.system.cancellation import run_to_end, wait_for_end
+from inspan.system.threads import call_stranger
 
 from .follow import follow_records
 from .in_process import FinishedRun, HandleCommand, run_in_process
@@ -25,6 +26,7 @@ from .result import build_result
 from .run import start_supervised_run
 
 _POLL_S = 0.01
+_UNDO_S = 30.0
 _CLOSED = "the session has ended"
 
 
@@ -124,13 +126,13 @@ class SupervisedConnection:
         self._following = asyncio.get_running_loop().create_task(self._follow(hear), name="inspan session")
 
     async def send(self, command: Command) -> Reply:
-        reply = await asyncio.to_thread(ask_run, self.folder.socket, command)
+        reply = await call_stranger(lambda: ask_run(self.folder.socket, command))
         return reply or refuse(_CLOSED, closed=True)
 
     async def wait_closed(self) -> Summary:
         if self._following:
             await asyncio.shield(self._following)
-        return await asyncio.to_thread(refresh_summary, self._state, self.folder)
+        return await call_stranger(lambda: refresh_summary(self._state, self.folder))
 
     async def kill(self) -> None:
         if self._owned:
@@ -153,13 +155,31 @@ async def start_supervised(task: Task) -> SupervisedConnection:
     """Starts a session under a supervisor, and waits until it takes commands."""
     folder, state = await start_supervised_run(task)
     connection = SupervisedConnection(folder, state, task, owned=True)
+    try:
+        await _wait_until_open(connection, folder, state)
+    except asyncio.CancelledError:
+        await run_to_end(_stop_when_open(connection, folder, state))  # Nobody would know of it.
+        raise
+    return connection
+
+
+async def _stop_when_open(connection: SupervisedConnection, folder: RunFolder, state: str) -> None:
+    """Ends a session that takes no commands yet, as soon as it does."""
+    deadline = time.monotonic() + _UNDO_S
+    while not (await connection.send(Cancel(by="interrupted", now=True))).ok and time.monotonic() < deadline:
+        if (await call_stranger(lambda: refresh_summary(state, folder))).ended:
+            return
+        await asyncio.sleep(_POLL_S)
+
+
+async def _wait_until_open(connection: SupervisedConnection, folder: RunFolder, state: str) -> None:
+    task = connection.task
     deadline = time.monotonic() + (task.limits.start_timeout_s or 60.0)
     while not (await connection.send(Ping())).ok:
-        summary = await asyncio.to_thread(refresh_summary, state, folder)
+        summary = await call_stranger(lambda: refresh_summary(state, folder))
         if summary.ended or time.monotonic() > deadline:
             build_result(folder, task, summary).check()
         await asyncio.sleep(_POLL_S)
-    return connection
 
 
 async def attach(folder: RunFolder, state: str) -> SupervisedConnection:

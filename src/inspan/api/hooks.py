@@ -10,7 +10,7 @@ from inspan.errors import BadInput
 from inspan.protocol.commands import AnswerHook
 from inspan.protocol.events import HookCalled
 
-from .permissions import Decision
+from .permissions import Decision, check_decision, check_json
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,14 +66,11 @@ def build_hook_answer(called: HookCalled, given: object) -> AnswerHook:
     if called.hook != "before_tool":
         if not isinstance(given, str):
             step = "Return a text that the agent is told, or None."
-            raise BadInput(called.hook, given, "it is not text.", next_step=step)
+            raise BadInput(called.hook, type(given).__name__, "it is not text.", next_step=step)
+        check_json(called.hook, given)
         return AnswerHook(id=called.id, text=given)
-    if isinstance(given, bool):
-        given = Decision(allowed=given)
-    if not isinstance(given, Decision):
-        step = "Return None, inspan.allow(input=…) or inspan.deny(reason)."
-        raise BadInput(called.hook, given, "it is not a decision.", next_step=step)
-    return AnswerHook(id=called.id, allowed=given.allowed, reason=given.reason, input=given.input)
+    decision = check_decision(called.hook, given, called.input)
+    return AnswerHook(id=called.id, allowed=decision.allowed, reason=decision.reason, input=decision.input)
 
 
 def build_hook_failure(called: HookCalled, words: str) -> AnswerHook:

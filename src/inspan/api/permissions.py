@@ -49,6 +49,54 @@ OnPermission = Callable[[PermissionRequest], Decision | bool | Awaitable[Decisio
 OnQuestion = Callable[[list[Question]], dict[str, str] | Awaitable[dict[str, str]]]
 
 
+def check_decision(name: str, given: object, known: object) -> Decision:
+    """What a function gave, as a decision that can be carried out; raises `BadInput` for anything else.
+
+    `known` is the agent's own input: one that is given back as it was is no change.
+    """
+    if isinstance(given, bool):
+        return Decision(allowed=given)
+    if not isinstance(given, Decision):
+        step = "Return inspan.allow(), inspan.deny(reason), True or False."
+        raise BadInput(name, _show(given), "it is not a decision.", next_step=step)
+    for field, kind in (("allowed", bool), ("reason", str), ("always", bool)):
+        if not isinstance(value := getattr(given, field), kind):
+            raise BadInput(f"{name} {field}", _show(value), f"it is not a {kind.__name__}.", next_step="Give one.")
+    check_json(f"{name} reason", given.reason)
+    if given.input is None or given.input == known:
+        return msgspec.structs.replace(given, input=None)
+    check_input(name, given.input)
+    return given
+
+
+def check_input(name: str, given: object) -> None:
+    """Raises `BadInput` for what no tool can be given."""
+    if not (isinstance(given, dict) and given):
+        step = "Give a dict with the tool's own fields."
+        shown = _show(cast(object, given))
+        raise BadInput(f"{name} input", shown, "it is not an input of a tool.", next_step=step)
+    check_json(f"{name} input", cast(dict[object, object], given))
+
+
+def check_json(name: str, value: object) -> None:
+    """Raises `BadInput` for what cannot be written as JSON."""
+    try:
+        text = msgspec.json.encode(value)
+        keeps = msgspec.json.decode(text) == value
+    except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError.
+        step = "Use what JSON has, in UTF-8."
+        raise BadInput(name, _show(value), f"it cannot be sent: {error!a}.", next_step=step) from error
+    if not keeps:
+        raise BadInput(name, _show(value), "it would not arrive as it is.", next_step="Use what JSON has.")
+
+
+def _show(value: object) -> str:
+    try:
+        return ascii(value)
+    except Exception:  # A stranger's object.
+        return type(value).__name__
+
+
 def build_request(asked: PermissionAsked, run_id: str) -> PermissionRequest:
     """The request as a function gets it."""
     known: object = asked.input
@@ -62,18 +110,15 @@ def build_answer(asked: PermissionAsked | QuestionAsked, given: object) -> Answe
         if not isinstance(given, dict):
             step = "Give a dict from each question's text to its answer."
             raise BadInput("on_question", given, "it is not a dict of answers.", next_step=step)
-        answers = cast(dict[object, object], given)
-        return Answer(id=asked.id, answers={str(name): str(value) for name, value in answers.items()}, by="function")
-    if isinstance(given, bool):
-        given = Decision(allowed=given)
-    if not isinstance(given, Decision):
-        step = "Return inspan.allow(), inspan.deny(reason), True or False."
-        raise BadInput("on_permission", given, "it is not a decision.", next_step=step)
+        answers = {str(name): str(value) for name, value in cast(dict[object, object], given).items()}
+        check_json("on_question", answers)
+        return Answer(id=asked.id, answers=answers, by="function")
+    decision = check_decision("on_permission", given, asked.input)
     return Answer(
         id=asked.id,
-        allowed=given.allowed,
-        reason=given.reason,
-        input=given.input,
-        always=given.always,
+        allowed=decision.allowed,
+        reason=decision.reason,
+        input=decision.input,
+        always=decision.always,
         by="function",
     )

@@ -20,6 +20,7 @@ from inspan.protocol.events import (
     ToolRequested,
 )
 from inspan.protocol.session import HookName
+from inspan.system.threads import call_stranger
 
 from .hooks import Hook, build_hook_answer, build_hook_argument, build_hook_failure
 from .permissions import OnPermission, OnQuestion, build_answer, build_request
@@ -94,7 +95,7 @@ class Responder:
         except BaseException as error:  # A stranger's function may raise anything: the agent is not to act on that.
             if is_cancelled(error):
                 raise
-            answer = build_hook_failure(called, f"the hook {called.hook} raised {error!r}")
+            answer = build_hook_failure(called, f"the hook {called.hook} raised {describe_error(error)}")
         await self._send(answer)
 
     def _start_work(self, identity: str, work: Coroutine[Any, Any, None]) -> None:
@@ -121,7 +122,8 @@ async def _respond(
     except BaseException as error:  # A stranger's function may raise anything: the agent is not to act because of that.
         if is_cancelled(error):
             raise
-        answer = Answer(id=asked.id, allowed=False, reason=f"the function that decides raised {error!r}", by="function")
+        words = f"the function that decides raised {describe_error(error)}"
+        answer = Answer(id=asked.id, allowed=False, reason=words, by="function")
     reply = await send(answer)
     if not reply.ok and answer.allowed and answer.input is not None:
         # What it wanted changed must not be done as it was.
@@ -134,10 +136,18 @@ def is_cancelled(error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
+def describe_error(error: BaseException) -> str:
+    """What a stranger's exception says, in characters that can be written anywhere, if it can say anything."""
+    try:
+        return ascii(error)
+    except Exception:  # Its own `repr` fails.
+        return type(error).__name__
+
+
 async def call_function(function: Callable[..., Any], *given: object) -> object:
     """What a stranger's function gives: awaited in this loop if it is a coroutine function, else called in a thread,
     so that it may block."""
     if inspect.iscoroutinefunction(function):
         return await cast(Awaitable[object], function(*given))
-    result = await asyncio.to_thread(function, *given)
+    result = await call_stranger(lambda: function(*given))
     return await cast(Awaitable[object], result) if inspect.isawaitable(result) else result

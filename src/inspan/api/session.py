@@ -41,6 +41,7 @@ from inspan.system.loop_lock import LoopLock
 
 from .hooks import Hook
 from .options import MODES, Options, Path, check_function, check_text, list_hooks
+from .permissions import check_input, check_json
 from .responder import Responder, RunTool, Send
 from .result import AgentResult, build_message_result
 
@@ -193,6 +194,9 @@ class AgentSession:
         answers: Mapping[str, str] | None = None,
     ) -> None:
         """Answers what the agent asked, by the id of its question."""
+        check_json("reason", reason)
+        if input is not None:
+            check_input("answer", input)
         given = {str(text): str(value) for text, value in (answers or {}).items()}
         await self._command(
             Answer(id=question, allowed=allowed, reason=reason, input=input, always=always, answers=given, by="program")
@@ -296,6 +300,7 @@ class _LiveSession:
         self._recent: deque[Record] = deque(maxlen=_RECENT_RECORDS)
         self._changed = asyncio.Event()
         self._ended = False
+        self._detached = False
         self.session_id = ""
         self._results: dict[str, asyncio.Future[AgentResult]] = {}
         self._summary = Summary()
@@ -326,6 +331,8 @@ class _LiveSession:
         return SentMessage(identity, future, lambda: self.records(after=before))
 
     async def command(self, command: Command) -> None:
+        if self._detached:
+            raise self._build_detached()
         check_reply(self.run_id, await self.connection.send(command))
 
     async def records(self, *, after: int = 0) -> AsyncIterator[Record]:
@@ -337,6 +344,8 @@ class _LiveSession:
                 yield record
                 if isinstance(record.event, RunEnded):
                     return
+            if self._detached:
+                return
             if not self._recent or self._recent[-1].number <= number:
                 self._changed.clear()
                 await self._changed.wait()
@@ -350,8 +359,19 @@ class _LiveSession:
         await self._end_responder()
 
     async def detach(self) -> None:
+        """Whoever still waits for something hears that nobody listens any more."""
         await self.connection.release()
         await self._end_responder()
+        self._detached = True
+        self._changed.set()
+        for waiting in self._results.values():
+            if not waiting.done():
+                waiting.set_exception(self._build_detached())
+        self._results.clear()
+
+    def _build_detached(self) -> SessionClosed:
+        step = f"inspan.attach_session({self.run_id!r}) takes it up again."
+        return SessionClosed(f"Session {self.run_id} was let go of: it goes on without this program.", next_step=step)
 
     async def _end(self) -> AgentResult | None:
         from .result import build_result  # Start-up time: only an open session ends so.

@@ -104,8 +104,15 @@ async def run_tool(tool: Tool, requested: ToolRequested, send: Send) -> None:
     except BaseException as error:  # A stranger's function may raise anything: the agent hears of it and goes on.
         if is_cancelled(error):
             raise
-        output, failed = f"{tool.name} raised {type(error).__name__}: {ascii(str(error))[1:-1]}", True
+        output, failed = f"{tool.name} raised {_describe_error(error)}", True
     await send(SubmitToolResult(id=requested.id, output=output, failed=failed))
+
+
+def _describe_error(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {ascii(str(error))[1:-1]}"
+    except Exception:  # Its own `str` fails.
+        return type(error).__name__
 
 
 async def _call_tool(tool: Tool, requested: ToolRequested, send: Send) -> str:

@@ -94,7 +94,10 @@ def _concerns(pattern: str, tool: str, given: Any) -> bool:
     name, wanted = split_pattern(pattern)
     if not _names(name, tool):
         return False
-    return not wanted or any(fnmatchcase(part, wanted) for part in _iter_parts(subject_of(given)))
+    if not wanted:
+        return True
+    subject = subject_of(given)
+    return _is_too_long(subject) or any(fnmatchcase(part, wanted) for part in _iter_parts(subject))
 
 
 def _covers(pattern: str, tool: str, given: Any) -> bool:
@@ -115,6 +118,11 @@ def _names(name: str, tool: str) -> bool:
     return tool == name or tool in _FAMILIES.get(name, ())
 
 
+def _is_too_long(subject: str) -> bool:
+    """Whether a command has more words than are looked at: then anything may stand behind them."""
+    return any(len(part.split()) > _MAX_WORDS for part in _PARTS.split(_QUOTES.sub("", subject)))
+
+
 def _iter_parts(subject: str) -> Iterator[str]:
     """The text itself, and every place in it where a command may begin, without what hides its name: quotes, a path,
     words before it such as `env` or `X=1`. Too much is found rather than too little: this holds back."""
@@ -123,6 +131,7 @@ def _iter_parts(subject: str) -> Iterator[str]:
         words = part.split()[:_MAX_WORDS]
         for place, word in enumerate(words):
             rest = " ".join(words[place + 1 :])
-            for name in {word, word.rpartition("/")[2]}:
+            # `env -S"rm x"` and `--split-string=rm` hold a command's name in a word of their own.
+            for name in {word, word.rpartition("/")[2], word.removeprefix("-S"), word.rpartition("=")[2]}:
                 yield f"{name} {rest}"
                 yield f"{name} {rest}".rstrip()

@@ -49,6 +49,8 @@ from .hooks import Hooks
 from .questions import Questions
 from .verdict import Verdict
 
+# What a secret is replaced by, wherever anybody sees it.
+_MARK = "[REDACTED:"
 _TURN_ENDS = (TurnCompleted, TurnFailed, TurnInterrupted)
 _INTERRUPT_S = 10.0
 _SETTLE_S = 2.0
@@ -146,6 +148,7 @@ class Conversation:
         self._rules = rules
         self._hooks = Hooks(task, support, record=host.record, deliver=self._deliver_hook, on_waiting=self._on_waiting)
         self._hooked: dict[str, PermissionAsked] = {}
+        self._let_through: set[str] = set()
         self._judged: dict[str, AnswerHook] = {}
         self._waits = 0
         self._waiting: deque[SendMessage] = deque()
@@ -298,9 +301,11 @@ class Conversation:
         if running.interrupted:
             return
         running.interrupted = True
+        if running.turn_done and not running.stop_request:
+            running.stop_request = ("interrupted", "it was interrupted while a hook was asked")
         self._questions.cancel("the turn was interrupted")
         self._hooks.cancel("the turn was interrupted")
-        if running.turn_done:
+        if running.ending or running.turn_done:
             return  # Only a function kept it from its end.
         self._host.tell(Interrupt())
         if self._running is running and not running.ending:
@@ -313,15 +318,29 @@ class Conversation:
             self._host.end(reason, words)
 
     def _on_answer(self, answer: Answer) -> Reply:
-        if answer.input is not None and answer.allowed and not self._support.changed_input:
-            return refuse(
-                f"{self._title} takes no other input than its own on this channel: allow it as it is, or deny"
-            )
+        question = self._questions.find(answer.id)
+        if answer.input is not None and answer.allowed and isinstance(question, PermissionAsked):
+            if problem := self._find_input_problem(question.tool, question.input, answer.input):
+                return refuse(f"{problem}: allow it as it is, or deny")
+            if self._rules.rule(question.tool, answer.input) == "deny":
+                return refuse("a rule of this run denies what it was changed to")
         return self._questions.answer(answer)
 
+    def _find_input_problem(self, tool: str, known: object, given: dict[str, Any]) -> str:
+        """Why this cannot take the place of a tool's own input, which would be used then, or something else."""
+        if not self._support.changed_input:
+            return f"{self._title} takes no other input than its own on this channel"
+        if not given:
+            return f"{tool} cannot be given an empty input"
+        if _MARK in str(given) and _MARK not in str(known):
+            return "a secret stands there redacted, and would be used so"
+        return ""
+
     def _on_answer_hook(self, answer: AnswerHook) -> Reply:
-        if answer.allowed and answer.input is not None and not self._support.changed_input:
-            words = f"{self._title} takes no other input than its own on this channel"
+        called = self._hooks.find(answer.id)
+        changed = answer.input if called and answer.allowed else None
+        words = self._find_input_problem(called.tool, called.input, changed) if called and changed is not None else ""
+        if words:
             answer = AnswerHook(id=answer.id, allowed=False, reason=f"before_tool changed the input, and {words}")
         return self._hooks.answer(answer)
 
@@ -362,11 +381,20 @@ class Conversation:
         elif self._hooks.is_open:
             pass  # Its answer leads here again.
         elif running.said:
-            self._continue(running)
+            self._continue_or_end(running)
         elif "on_stop" in self._task.hooks and not running.may_stop:
             running.may_stop = True
             self._hooks.call_on_stop(running.summary.text, continued=running.continued)
         else:
+            self._end_turn(running)
+
+    def _continue_or_end(self, running: _Running) -> None:
+        """Some agents count their turns themselves, anew each time that they are sent on."""
+        most = self._task.limits.max_turns
+        if most is None or running.continued + 1 < most:
+            self._continue(running)
+        else:
+            running.stop_request = ("max_turns", f"it was to be sent on after {most} turns")
             self._end_turn(running)
 
     def _continue(self, running: _Running) -> None:
@@ -443,7 +471,10 @@ class Conversation:
         self._host.leave()
 
     def _put_to_hook(self, asked: PermissionAsked) -> Event:
-        if asked.id in self._judged or self._rules.rule(asked.tool, asked.input) == "deny":
+        if asked.id in self._let_through:
+            self._let_through.remove(asked.id)
+            return asked
+        if self._rules.rule(asked.tool, asked.input) == "deny":
             return asked
         called = self._hooks.build_before(asked)
         self._hooked[called.id] = asked
@@ -470,6 +501,7 @@ class Conversation:
             self._host.tell(Answer(id=asked.id, input=given.input, by="policy"))
         else:
             self._judged[asked.id] = given
+            self._let_through.add(asked.id)
             self._host.record([asked])
 
     def _say(self, running: _Running, called: HookCalled, text: str) -> None:
@@ -479,7 +511,7 @@ class Conversation:
             running.said.append(text)
 
     def _deliver(self, question: OpenQuestion, given: Answer) -> None:
-        judged = self._judged.get(question.id)
+        judged = self._judged.pop(question.id, None)
         if judged and given.allowed and given.input is None:
             given = msgspec.structs.replace(given, input=judged.input)
         if isinstance(question, QuestionAsked):

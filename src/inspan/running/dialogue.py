@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from inspan.contracts.dialect import DialectOutput, InteractiveDialect
 from inspan.contracts.driver import Driver
 from inspan.protocol.commands import Command, SendMessage
-from inspan.protocol.events import Event, TurnStarted
+from inspan.protocol.events import Event, HookCalled, PermissionAsked, TurnStarted
 from inspan.protocol.plan import Plan
 from inspan.protocol.wire import decode_event, encode
 from inspan.stores.large_text import LARGE_BYTES
@@ -101,6 +101,8 @@ class Dialogue:
         return events
 
     def _spill_event(self, event: Event, place: int, *, large: bool) -> Event:
+        if isinstance(event, PermissionAsked | HookCalled):
+            return event  # Whoever decides about it must see all of it.
         text: str = getattr(event, "text", "") or getattr(event, "output", "")
         if not large and len(text) <= LARGE_BYTES // 4:
             return event

@@ -78,6 +78,10 @@ class Hooks:
         elif self.stands_in("after_tool"):
             self._observe_tool(event)
 
+    def find(self, identity: str) -> HookCalled | None:
+        """The call of this id, if it is open."""
+        return self._open[identity][0] if identity in self._open else None
+
     def answer(self, given: AnswerHook) -> Reply:
         """Takes the first answer to an open call."""
         if given.id not in self._open:
@@ -132,7 +136,9 @@ class Hooks:
             by=by,
         )
         problems = [ErrorReported(message=given.error)] if given.error and not is_tool else []
-        self._record([*problems, told])
-        self._deliver(called, given)
-        if not self._open:
-            self._on_waiting(False)
+        try:
+            self._record([*problems, told])
+            self._deliver(called, given)
+        finally:
+            if not self._open:
+                self._on_waiting(False)

@@ -59,6 +59,11 @@ class Questions:
             self._on_waiting(True)
         self._open[question.id] = _Waiting(question, self._start_timer(question.id))
 
+    def find(self, identity: str) -> OpenQuestion | None:
+        """The question of this id, if it is open."""
+        waiting = self._open.get(identity)
+        return waiting.question if waiting else None
+
     def answer(self, given: Answer) -> Reply:
         """Takes the first answer to an open question."""
         waiting = self._open.get(given.id)
@@ -66,7 +71,7 @@ class Questions:
             known = "is answered already" if given.id in self._closed else "is not known"
             return refuse(f"question {given.id} {known}")
         if given.always and isinstance(waiting.question, PermissionAsked) and given.allowed:
-            self._remember(waiting.question)
+            self._remember(waiting.question.tool, waiting.question.input if given.input is None else given.input)
         self._close(given)
         return ACCEPTED
 
@@ -83,8 +88,8 @@ class Questions:
         loop = asyncio.get_running_loop()
         return loop.call_later(self._timeout_s, lambda: self._close(_build_denial(identity, sentence)))
 
-    def _remember(self, question: PermissionAsked) -> None:
-        kept = KeptApproval(tool=question.tool, subject=subject_of(question.input))
+    def _remember(self, tool: str, given: object) -> None:
+        kept = KeptApproval(tool=tool, subject=subject_of(given))
         self._rules = msgspec.structs.replace(self._rules, kept=self._rules.kept | {kept})
         self._keep(kept)
 

@@ -17,6 +17,8 @@ from inspan.system.atomic_file import replace_file
 from .paths import make_private_folder, open_nonblocking, socket_path, state_error
 
 _MAX_BUMPS = 1000
+_MAX_TAKEN = 4000
+_taken: dict[str, object] = {}
 
 
 class RunFolder(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,11 +56,16 @@ def project_and_task_of(folder: RunFolder) -> tuple[str, str]:
 
 
 def claim_folder(runs: str, *, pid: int, now: datetime | None = None) -> RunFolder:
-    """Makes a new run folder by exclusive mkdir, moving the millisecond on until the name is free."""
+    """Makes a new run folder by exclusive mkdir, moving the millisecond on until the name is free.
+
+    No process gives one name twice, whatever the project: marks and sessions know a run by its name alone.
+    """
     at = now or datetime.now(UTC)
     make_private_folder(runs)
     for bump_ms in range(_MAX_BUMPS):
         name = make_run_id(at=at, pid=pid, bump_ms=bump_ms)
+        if not _take_name(name):
+            continue
         path = os.path.join(runs, name)
         try:
             os.mkdir(path, mode=0o700)
@@ -69,6 +76,17 @@ def claim_folder(runs: str, *, pid: int, now: datetime | None = None) -> RunFold
             raise state_error(path, error) from error
         return RunFolder(run_id=name, path=path)
     raise StateUnusable(f"No free run id below {runs}.", next_step="Try again in a moment.")
+
+
+def _take_name(name: str) -> bool:
+    """One step, so that no thread comes between; the names of long ago cannot come again."""
+    marker = object()
+    if _taken.setdefault(name, marker) is not marker:
+        return False
+    if len(_taken) > _MAX_TAKEN:
+        for old in list(_taken)[: _MAX_TAKEN // 2]:
+            _taken.pop(old, None)
+    return True
 
 
 def lock_run(folder: RunFolder) -> int:

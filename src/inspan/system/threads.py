@@ -4,6 +4,8 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
+from contextvars import copy_context
+from functools import partial
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
@@ -40,6 +42,12 @@ async def call_in_thread(
             raise
 
 
+async def call_stranger(function: Callable[[], T]) -> T:
+    """What a stranger's function gives or raises. It may never return: whoever is cancelled does not wait for it, no
+    other call waits for its thread, and nor does the end of the program."""
+    return await _call(asyncio.get_running_loop(), partial(copy_context().run, function))
+
+
 def _get_slot(loop: asyncio.AbstractEventLoop, most: int) -> asyncio.Semaphore:
     return _slots.setdefault(loop, {}).setdefault(most, asyncio.Semaphore(most))
 
@@ -51,6 +59,8 @@ def _call(loop: asyncio.AbstractEventLoop, function: Callable[[], T]) -> "asynci
     def call() -> None:
         try:
             result = function()
+        except StopIteration as error:  # No future takes one.
+            set_in_loop(called.set_exception, RuntimeError(f"it raised {error!r}"))
         except BaseException as error:  # Whatever it is, the caller gets it.
             set_in_loop(called.set_exception, error)
         else:
@@ -58,7 +68,7 @@ def _call(loop: asyncio.AbstractEventLoop, function: Callable[[], T]) -> "asynci
 
     def set_in_loop(act: Callable[..., None], value: object) -> None:
         with suppress(RuntimeError):  # The loop is closed: nobody waits for this any more.
-            loop.call_soon_threadsafe(act, value)
+            loop.call_soon_threadsafe(lambda: None if called.done() else act(value))
 
     threading.Thread(target=call, name="inspan-call", daemon=True).start()
     return called

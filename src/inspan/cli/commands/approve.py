@@ -15,7 +15,7 @@ from inspan.stores.paths import state_home
 
 @click.command()
 @click.argument("question", metavar="ID")
-@click.option("--always", is_flag=True, help="For good in this project: exactly this call.")
+@click.option("--always", is_flag=True, help="For good in this project: this tool with this command or file.")
 @click.option("--input", "changed", metavar="JSON", help="Allow it with this input in place of the agent's own.")
 @click.option("--answer", "answers", multiple=True, metavar="TEXT", help="To a question; one for each, in order.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")

@@ -117,6 +117,7 @@ def _build_rpc_channel(capabilities: Capabilities) -> Channel:
             questions=True,
             model=True,
             effort=True,
+            unasked="what it types into a command that runs already (its tool `write_stdin`, 0.163)",
         ),
         event_differences={
             "plan_changed": "It tells which step is being worked on, and does not repeat the plan at the end.",
