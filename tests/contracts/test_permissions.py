@@ -48,6 +48,7 @@ def test_a_call_gets_its_ruling(tool: str, given: Any, ruling: Ruling) -> None:
         *("(rm x)", "{ rm x; }", "$(rm x)", "`rm x`", "cat <(rm x)", "if rm x; then :; fi", "f(){ rm x; }; f"),
         *("! rm x", "X=1 rm x", ">f rm x", "rm\tx", "rm>y", "'rm' x", "\\rm x", 'r""m x', "/bin/rm x", "r\\\nm x"),
         *("env rm x", "command rm x", "exec rm x", "time rm x", "timeout 5 rm x", "bash -c 'rm x'", "$'rm' x"),
+        *('env -S"rm x"', "env --split-string='rm x'", f"env {' '.join(f'A{n}=1' for n in range(250))} rm x"),
         *("coproc rm x", "eval rm x", "  rm x", "a && rm x", "a || rm x", "a | rm x", "a & rm x"),
     ],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from inspan.errors import RunBusy, RunNotFound, StateUnusable
+from inspan.stores import run_folder
 from inspan.stores.run_folder import (
     RunFolder,
     active_runs,
@@ -28,6 +29,12 @@ from tests.cli_env import wait_until
 _NOW = datetime(2026, 1, 2, 3, 4, 5, 999_000, tzinfo=UTC)
 
 
+@pytest.fixture(autouse=True)
+def _no_names_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test is a process that has given no name yet."""
+    monkeypatch.setattr(run_folder, "_taken", {})
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
     return claim_folder(str(tmp_path / "runs"), pid=1)
@@ -42,6 +49,11 @@ def test_a_claim_makes_a_private_folder_named_after_the_moment(tmp_path: Path) -
 def test_a_claim_moves_the_millisecond_on_until_the_name_is_free(tmp_path: Path) -> None:
     ids = [claim_folder(str(tmp_path), pid=7, now=_NOW).run_id for _ in range(3)]
     assert ids == ["20260102-030405999-7", "20260102-030406000-7", "20260102-030406001-7"]
+
+
+def test_one_process_gives_no_name_twice_whatever_the_project(tmp_path: Path) -> None:
+    ids = [claim_folder(str(tmp_path / project), pid=7, now=_NOW).run_id for project in "ab"]
+    assert ids == ["20260102-030405999-7", "20260102-030406000-7"]
 
 
 def test_processes_that_claim_at_once_all_get_folders_of_their_own(tmp_path: Path) -> None:
