@@ -71,8 +71,8 @@ script.
 
 What [a running agent](../guides/talk-to-an-agent.md) can be told and asked, by agent and channel; a channel that is not
 listed takes one prompt and ends. *Asks*: `*` about what it would ask by itself, a pattern about any call. *Hooks*: ✔ it
-calls and waits for them itself; ○ inspan stands in, so that what `after_tool` says goes into the turn where the channel
-can be steered, else after it.
+calls and waits for them itself; ○ inspan stands in, so that what `after_tool` says follows the turn, in the same
+message.
 
 """
 _DIFFERENCES_HEAD = """

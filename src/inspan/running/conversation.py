@@ -486,7 +486,8 @@ class Conversation:
         elif called.hook == "before_tool":
             self._decide(self._hooked.pop(called.id), given)
         elif self._running and given.text:
-            self._say(self._running, called, given.text)
+            # Not into the running turn: what comes as that ends would be lost.
+            self._running.said.append(given.text)
         if called.hook != "before_tool" and self._running and self._running.turn_done and not self._running.ending:
             self._go_on_or_end(self._running)
 
@@ -503,12 +504,6 @@ class Conversation:
             self._judged[asked.id] = given
             self._let_through.add(asked.id)
             self._host.record([asked])
-
-    def _say(self, running: _Running, called: HookCalled, text: str) -> None:
-        """Into the turn where the channel can, else after it."""
-        steered = SendMessage(id=called.id, text=text, when="steer")
-        if running.turn_done or not self._support.steer or not self._host.tell(steered):
-            running.said.append(text)
 
     def _deliver(self, question: OpenQuestion, given: Answer) -> None:
         judged = self._judged.pop(question.id, None)

@@ -1,7 +1,7 @@
 """Functions of the caller's that have a say while the agent works: before a tool, after it, and at the end of a turn.
 
 Some channels call them in the agent's own words. For the others inspan stands in: what the agent asks is put to
-`before_tool` first, and what the functions want to say goes into the turn, or after it.
+`before_tool` first, and what the functions want to say follows the turn.
 """
 
 import asyncio
