@@ -1,6 +1,7 @@
 """What a tool may do is told by its arguments, and a call on trial really does it where it is carried out."""
 
 import json
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -93,7 +94,9 @@ def test_a_command_on_trial_leaves_its_trace_and_aloud_it_says_so(tmp_path: Path
     folder.mkdir()
     command = _command(tool, folder, aloud=aloud)
     assert SHELL_OUTPUT not in command
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    # A login shell reads what its home says.
+    env = {**os.environ, "HOME": str(tmp_path)}
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True, env=env)
     assert [path.name for path in folder.iterdir()] == ["by-a-tool-on-trial-1.txt"]
     assert (SHELL_OUTPUT in done.stdout) == aloud
 
