@@ -26,8 +26,9 @@ def test_show_tells_of_a_run_that_completed(old_runs: CliEnv) -> None:
     run_id = old_runs.inspan("ps", "-aq").stdout.split()[1]
     done = old_runs.inspan("show", run_id)
     assert (done.returncode, done.stderr) == (0, "")
-    first, prompt, cwd, session, folder, *calls, _, answer, _, outcome, _, _ = done.stdout.splitlines()
-    assert first.startswith(f"▶ scripted {old_runs.events(run_id)[0]['agent_version']} · {run_id} · ")
+    first, run, prompt, cwd, session, folder, *calls, _, answer, _, outcome, _, _ = done.stdout.splitlines()
+    assert first.startswith(f"▶ scripted {old_runs.events(run_id)[0]['agent_version']} · {old_runs.work} · ")
+    assert run == f"  run {run_id} · ends after 10m (--timeout)"
     assert (prompt, cwd, answer) == ("  prompt: do it", f"  cwd: {old_runs.work}", "hello")
     assert (session, folder) == (f"  session: {run_id}", f"  folder: {old_runs.folder(run_id)}")
     assert calls == [

@@ -29,8 +29,10 @@ ENDS = [
 def test_the_answer_goes_to_stdout_and_progress_to_stderr(cli_env: CliEnv) -> None:
     run = cli_env.run("scripted", CHANGES_A_FILE)
     assert (run.code, run.stdout) == (0, "written\n")
-    first, *_, outcome, files, spent = run.stderr.splitlines()
-    assert first.startswith(f"▶ scripted {run.events[0]['agent_version']} · {run.run_id} · contained by ")
+    first, second, *_, outcome, files, spent = run.stderr.splitlines()
+    version, script = run.events[0]["agent_version"], run.events[0]["model_from"].rpartition("/")[2]
+    assert first == f"▶ scripted {version} · {cli_env.work} · full access, network open · scripted model {script}"
+    assert second == f"  run {run.run_id} · ends after 10m (--timeout)"
     assert re.fullmatch(r"✔ completed in \d+\.\ds", outcome)
     assert files == f"  files changed: {cli_env.work / 'new.txt'}"
     assert spent == "  tokens: 200 in, 40 cache read, 20 cache write, 14 out (6 reasoning) · cost: not reported"

@@ -19,7 +19,7 @@ _FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 _SHAPES = (
     (re.compile(r"\b\d{8}-\d{9}-\d+\b"), "RUN-ID"),
     (re.compile(r"\b(?:\d+\.\d+s|\d+m\d\ds)\b"), "DURATION"),
-    (re.compile(r"contained by \w+|sandbox bwrap"), "HELD"),
+    (re.compile(r"full access|writes only in its folder \(bwrap\)"), "ACCESS"),
     # Codex takes the shell of its user.
     (re.compile(r"/\S*/(?:ba|z|da|)sh -lc\b"), "SHELL"),
     # Columns are as wide as their widest cell.

@@ -66,7 +66,13 @@ STARTED = RunStarted(
     profile="clean",
     sandbox="none",
     containment="bwrap",
+    access="full",
+    ask=["*"],
     model_from="script:/x.toml",
+    credential="key in A_KEY",
+    budgets={"run": "2usd"},
+    timeout_s=600.0,
+    session=True,
     warnings=["not tested"],
     inspan="0.1.0",
 )

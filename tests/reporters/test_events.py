@@ -40,7 +40,7 @@ class Notes:
         self.calls.append(call)
 
 
-HEAD = "▶ anyone 1.2 · 20260101-000000000-1 · contained by reaper\n"
+HEAD = "▶ anyone 1.2 · /w\n  run 20260101-000000000-1\n"
 RESULT = NodeResult(
     status="success",
     output="Done.",

@@ -16,7 +16,7 @@ from inspan.contracts.prompt_fallbacks import add_prompt_fallbacks, build_preamb
 from inspan.contracts.sandbox import Box
 from inspan.errors import BudgetSpent, StateUnusable
 from inspan.protocol.plan import AgentChoice, AgentProcess, Alternative, Leftovers, Plan, Route, SessionChoice
-from inspan.protocol.task import Task
+from inspan.protocol.task import Access, Task
 from inspan.protocol.wire import SCHEMA
 from inspan.redaction import Gate, SecretSet
 from inspan.running.prepared_run import PreparedRun
@@ -179,6 +179,7 @@ def _build_plan(
             version=choice.program.version,
             channel=driver.channels[0].name,
             provider=choice.provider,
+            credential=choice.credential.description,
         ),
         session=SessionChoice(
             key=session.record.key,
@@ -260,8 +261,21 @@ def _prepare_process(
         agent_depth=choice.containment.agent_depth,
         sandbox=choice.sandbox.name,
         containment=choice.containment.name,
+        access=_find_access(choice),
     )
     return _PreparedProcess(launch=launch, added=added, process=process)
+
+
+def _find_access(choice: Choice) -> Access:
+    if choice.driver.program.hosted:
+        return "remote"
+    if choice.task.mode == "complete":
+        return "no_tools"
+    if choice.task.mode == "review":
+        return "read_only_sandbox" if choice.sandbox.boundary else "read_only"
+    if choice.sandbox.boundary:
+        return "sandbox"
+    return "full" if choice.task.allowed_tools is None else "allowed_tools"
 
 
 def _write_files(launch: Launch) -> None:

@@ -6,6 +6,7 @@ import msgspec
 
 from .outcome import FailureKind, Outcome, Reason
 from .session import HookName
+from .task import Access
 from .usage import Usage
 
 Change = Literal["added", "modified", "deleted"]
@@ -16,7 +17,11 @@ class _Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_fiel
 
 
 class RunStarted(_Event, frozen=True, kw_only=True, tag="run_started"):
-    """The first record of every log; `schema` is the version of everything after it."""
+    """The first record of every log; `schema` is the version of everything after it.
+
+    `access` says what the agent may do on this machine, `ask` about which tools somebody is asked first, `credential`
+    which key or login is used, without showing it. `timeout_s` is for the run, or for each message of a `session`.
+    """
 
     schema: int
     run_id: str
@@ -33,7 +38,13 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="run_started"):
     profile: str
     sandbox: str
     containment: str
+    access: Access = ""
+    ask: list[str] = []
     model_from: str = ""
+    credential: str = ""
+    budgets: dict[str, str] = {}
+    timeout_s: float | None = None
+    session: bool = False
     warnings: list[str] = []
     inspan: str
 

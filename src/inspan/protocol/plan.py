@@ -4,8 +4,9 @@ import msgspec
 
 from inspan import __version__
 
+from .budget import format_budget
 from .events import RunStarted
-from .task import Task
+from .task import Access, Task
 from .usage import SessionTotals
 from .wire import SCHEMA
 
@@ -49,12 +50,15 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """Which agent, in which version, through which of its channels, and whose models it uses."""
+    """Which agent, in which version, through which of its channels, and whose models it uses with which key or login:
+    `credential` names it without showing it.
+    """
 
     name: str
     version: str
     channel: str
     provider: str
+    credential: str
 
 
 class AgentProcess(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +79,7 @@ class AgentProcess(msgspec.Struct, frozen=True, kw_only=True):
     agent_depth: int
     sandbox: str
     containment: str
+    access: Access
 
 
 class Alternative(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +153,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             profile=self.task.profile,
             sandbox=self.process.sandbox,
             containment=self.process.containment,
+            access=self.process.access,
+            ask=list(self.task.ask),
             model_from=self.route.model_from,
+            credential=self.agent.credential,
+            budgets={node: format_budget(budget) for node, budget in self.task.budgets.items()},
+            timeout_s=self.task.limits.timeout_s,
+            session=self.task.session,
             warnings=self.warnings,
             inspan=__version__,
         )

@@ -10,6 +10,8 @@ from .session import HookName
 
 Mode = Literal["exec", "review", "complete"]
 Profile = Literal["user", "clean"]
+Access = Literal["", "full", "allowed_tools", "sandbox", "read_only", "read_only_sandbox", "no_tools", "remote"]
+"""What an agent may do on this machine; empty where an older log does not say so."""
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

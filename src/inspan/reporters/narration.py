@@ -42,6 +42,8 @@ from inspan.protocol.events import (
 from inspan.protocol.http_status import is_error_status
 from inspan.protocol.session import FIRST_MESSAGE
 
+from .header import describe_start
+
 Kind = Literal[
     "start",
     "text",
@@ -109,9 +111,7 @@ def _make_line(text: str, kind: Kind) -> list[TextChunk]:
 
 
 def _on_run_started(event: RunStarted) -> list[TextChunk]:
-    where = f"sandbox {event.sandbox}" if event.sandbox != "none" else f"contained by {event.containment}"
-    model = f" · model from {event.model_from}" if event.model_from else ""
-    head = _make_line(f"▶ {event.agent} {event.agent_version} · {event.run_id} · {where}{model}", "start")
+    head = _make_line("\n".join(describe_start(event)), "start")
     return [*head, *(chunk for warning in event.warnings for chunk in _make_line(f"! {warning}", "warning"))]
 
 
