@@ -113,7 +113,7 @@ def test_one_agent_in_two_versions_and_by_two_channels_has_a_column_each() -> No
     page = to_markdown([cells[0], msgspec.structs.replace(cells[1], result="fail", reason="why")], scenes)
     assert "| scenario | a 1.0.0 | a 2.0.0 |" in page
     assert "| one | the title | ✔ | ✘ |" in page
-    assert "| **pass / fail / cannot / asked** | 1 / 0 / 0 / 0 | 0 / 1 / 0 / 0 |" in page
+    assert "| a 1.0.0 | 1.0.0 | stream | 1 | 0 | 0 | 0 |\n| a 2.0.0 | 2.0.0 | stream | 0 | 1 | 0 | 0 |" in page
     assert "| a 2.0.0 | one | the title | ✘ why |" in page
 
 
@@ -124,14 +124,19 @@ def test_the_page_has_a_mark_for_each_cell_and_a_reason_for_all_that_is_no_pass(
         _cell("a", "two", "fail", reason="first\nline | second"),
         _cell("b", "one", "cannot", reason="It cannot.", channel="acp"),
     ]
-    assert to_markdown(cells, scenes).split("\n\n", 2)[2] == (
-        "| scenario | a 1.0.0 | b 1.0.0 (acp) |\n|---|---|---|\n"
-        "| The one | ✔ | – |\n| The two | ✘ |  |\n"
-        "| **pass / fail / cannot / asked** | 1 / 1 / 0 / 0 | 0 / 0 / 1 / 0 |\n\n"
+    assert _below_the_legend(to_markdown(cells, scenes)) == (
+        "| scenario | a | b (acp) |\n|---|---|---|\n"
+        "| The one | ✔ | – |\n| The two | ✘ |  |\n\n</div>\n\n"
+        "## Columns\n\n| column | version | channel | ✔ | ✘ | – | ○ |\n|---|---|---|---|---|---|---|\n"
+        "| a | 1.0.0 | stream | 1 | 1 | 0 | 0 |\n| b (acp) | 1.0.0 | acp | 0 | 0 | 1 | 0 |\n\n"
         "## What is not a pass\n\n| agent | scenario | why |\n|---|---|---|\n"
         "| a 1.0.0 | The two | ✘ first line \\| second |\n| b 1.0.0 (acp) | The one | – It cannot. |\n"
     )
     assert to_markdown(cells[:1], scenes).endswith("\n\nEvery cell is a pass.\n")
+
+
+def _below_the_legend(page: str) -> str:
+    return page.partition('<div class="matrix" markdown>\n\n')[2]
 
 
 def test_the_page_marks_what_is_only_asked_and_counts_and_names_what_was_skipped() -> None:
@@ -140,9 +145,10 @@ def test_the_page_marks_what_is_only_asked_and_counts_and_names_what_was_skipped
         _cell("a", "one", "asked", reason="It ran."),
         _cell("a", "two", note="It has none.", skipped=["step 1: no tool | on offer", "step 2: nor here"]),
     ]
-    assert to_markdown(cells, scenes).split("\n\n", 2)[2] == (
-        "| scenario | a 1.0.0 |\n|---|---|\n| The one | ○ |\n| The two | ✔ 2 |\n"
-        "| **pass / fail / cannot / asked** | 1 / 0 / 0 / 1 |\n\n"
+    assert _below_the_legend(to_markdown(cells, scenes)) == (
+        "| scenario | a |\n|---|---|\n| The one | ○ |\n| The two | ✔ 2 |\n\n</div>\n\n"
+        "## Columns\n\n| column | version | channel | ✔ | ✘ | – | ○ |\n|---|---|---|---|---|---|---|\n"
+        "| a | 1.0.0 | stream | 1 | 0 | 0 | 1 |\n\n"
         "## What is not a pass\n\n| agent | scenario | why |\n|---|---|---|\n| a 1.0.0 | The one | ○ It ran. |\n\n"
         "## What a pass rests on\n\n| agent | scenario | how |\n|---|---|---|\n| a 1.0.0 | The two | It has none. |\n\n"
         "## Steps that were skipped\n\n| agent | scenario | step |\n|---|---|---|\n"

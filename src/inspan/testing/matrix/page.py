@@ -8,14 +8,23 @@ import msgspec
 from .cell import Cell
 from .scenario import Scenario
 
+_Column = tuple[str, str, str]
 _MARKS = {"pass": "✔", "fail": "✘", "cannot": "–", "asked": "○"}
-_HEAD = """# The matrix
+# The site leaves the menus out beside it and turns the column heads, so that every agent is seen at once.
+_HEAD = """---
+hide: [navigation, toc]
+---
+
+# The matrix
 
 Every scenario on every agent's real program, behind a gateway with a scripted model and without a network:
-`make matrix` runs it anew and writes this page and `matrix.json`. ✔ it holds, ✘ it does not, – the program itself
-offers no such thing, ○ it is only told to and nothing makes it so; the reasons stand below. A number behind a mark
-counts the steps of the script that were skipped because no tool on offer could do them; they stand below too.
-Versions are those that were run.
+`make matrix` runs it anew and writes this page and `matrix.json`. Versions and channels are in [Columns](#columns).
+
+✔ it holds · ✘ it does not · – the program itself offers no such thing · ○ it is only told to and nothing makes it so ·
+a number counts the steps of the script that were skipped because no tool on offer could do them · an empty cell was not
+run by this channel. The reasons and the skipped steps stand below.
+
+<div class="matrix" markdown>
 """
 
 
@@ -44,25 +53,35 @@ def merge_cells(written: bytes, cells: Sequence[Cell], scenarios: Sequence[Scena
 
 def to_markdown(cells: Sequence[Cell], scenarios: Sequence[Scenario]) -> str:
     """A table of scenarios and agents, the counts of each agent, and a reason for all that is no pass."""
-    agents = list(dict.fromkeys((cell.agent, cell.channel, cell.version) for cell in cells))
-    by_place = {(cell.agent, cell.channel, cell.version, cell.scenario): cell for cell in cells}
-    heads = [f"{agent} {version}{_format_channel(channel)}" for agent, channel, version in agents]
+    columns = list(dict.fromkeys(_column(cell) for cell in cells))
+    heads = _name_columns(columns)
+    by_place = {(*_column(cell), cell.scenario): cell for cell in cells}
     rows: list[str] = []
     for scenario in scenarios:
-        marks = [_format_mark(by_place.get((*each, scenario.name))) for each in agents]
+        marks = [_format_mark(by_place.get((*each, scenario.name))) for each in columns]
         rows.append(f"| {scenario.title} | {' | '.join(marks)} |")
-    counts = [
-        _format_counts([cell for cell in cells if (cell.agent, cell.channel, cell.version) == each]) for each in agents
-    ]
-    table = [
-        f"| scenario | {' | '.join(heads)} |",
-        f"|---|{'---|' * len(heads)}",
-        *rows,
-        f"| **pass / fail / cannot / asked** | {' | '.join(counts)} |",
-    ]
+    table = [f"| scenario | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}", *rows, "", "</div>"]
     titles = {scenario.name: scenario.title for scenario in scenarios}
-    parts = [_format_reasons(cells, titles), _format_notes(cells, titles), _format_skipped(cells, titles)]
+    parts = [
+        _format_columns(heads, columns, cells),
+        _format_reasons(cells, titles),
+        _format_notes(cells, titles),
+        _format_skipped(cells, titles),
+    ]
     return "\n".join([_HEAD, *table, *(line for part in parts if part for line in ("", *part))]) + "\n"
+
+
+def _column(cell: Cell) -> _Column:
+    return cell.agent, cell.channel, cell.version
+
+
+def _name_columns(columns: Sequence[_Column]) -> list[str]:
+    """Short heads: an agent and its channel, and the version only where there are several."""
+    short = [f"{agent}{_format_channel(channel)}" for agent, channel, _ in columns]
+    several = {name for name, count in Counter(short).items() if count > 1}
+    return [
+        f"{name} {version}" if name in several else name for name, (_, _, version) in zip(short, columns, strict=True)
+    ]
 
 
 def _format_channel(channel: str) -> str:
@@ -75,9 +94,20 @@ def _format_mark(cell: Cell | None) -> str:
     return f"{_MARKS[cell.result]} {len(cell.skipped)}" if cell.skipped else _MARKS[cell.result]
 
 
-def _format_counts(cells: Sequence[Cell]) -> str:
-    counted = Counter(cell.result for cell in cells)
-    return " / ".join(str(counted[result]) for result in _MARKS)
+def _format_columns(heads: Sequence[str], columns: Sequence[_Column], cells: Sequence[Cell]) -> list[str]:
+    rows: list[str] = []
+    for head, column in zip(heads, columns, strict=True):
+        counted = Counter(cell.result for cell in cells if _column(cell) == column)
+        counts = " | ".join(str(counted[result]) for result in _MARKS)
+        rows.append(f"| {head} | {column[2]} | {column[1]} | {counts} |")
+    marks = " | ".join(_MARKS.values())
+    return [
+        "## Columns",
+        "",
+        f"| column | version | channel | {marks} |",
+        f"|---|---|---|{'---|' * len(_MARKS)}",
+        *rows,
+    ]
 
 
 def _format_reasons(cells: Sequence[Cell], titles: Mapping[str, str]) -> list[str]:
