@@ -1,6 +1,7 @@
 """Writes the parts of the documents that follow from the code: `python docs/generate.py`, or `--check` to compare.
 
 The command line reference is written whole; tables are written between `<!-- generated: NAME -->` and `<!-- end -->`.
+A code block under `<!-- file: NAME -->` gets that name as its title, which the site shows.
 """
 
 import re
@@ -27,6 +28,7 @@ from inspan.testing.channel_comparison import format_table as differences
 
 DOCS = Path(__file__).parent
 _WIDTH = 100
+_FILE = re.compile(r"(?P<mark><!-- (?:file|driver): (?P<name>[\w.-]+) -->\n)```(?P<language>\w+).*")
 _CLI_HEAD = """# Command line
 
 Written by `docs/generate.py` from the commands themselves; change the command, then run the script.
@@ -153,6 +155,10 @@ def pages() -> dict[Path, str]:
     }
     for path, name, table in tables:
         found[path] = _filled(path, found.get(path) or path.read_text(encoding="utf-8"), name, table)
+    for path in sorted(DOCS.rglob("*.md")):
+        text = found.get(path) or path.read_text(encoding="utf-8")
+        if _FILE.search(text):
+            found[path] = _FILE.sub(r'\g<mark>```\g<language> title="\g<name>"', text)
     return found
 
 

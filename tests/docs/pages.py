@@ -3,7 +3,8 @@
 A page marks what can be tried with a comment above a code block: `<!-- file: NAME -->` writes the block to a file,
 `<!-- driver: NAME -->` to a file among the drivers of a copy of inspan, `<!-- run -->` types its `$` lines and compares
 what follows each of them. `…` stands for any text, alone on a line for any lines. Run ids, durations and the way a run
-is held differ between machines and are compared by their shape.
+is held differ between machines and are compared by their shape. A block's title, which the site shows, is the name of
+its file (`docs/generate.py` writes it); a block without the mark has none.
 """
 
 import re
@@ -13,8 +14,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(
-    r"<!-- ((?P<kind>file|driver): (?P<name>[\w.-]+)|run) -->\n```\w+\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE
+    r"<!-- ((?P<kind>file|driver): (?P<name>[\w.-]+)|run) -->\n"
+    r"```\w+(?: title=\"(?P<title>[^\"\n]*)\")?\n(?P<text>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
 )
+_MARK = re.compile(r"^<!-- (?:(?:file|driver): .*|run) -->$", re.MULTILINE)
 _FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 _SHAPES = (
     (re.compile(r"\b\d{8}-\d{9}-\d+\b"), "RUN-ID"),
@@ -60,7 +64,13 @@ def relative_name(path: Path) -> str:
 def steps(path: Path) -> list[Step]:
     """What a page marks as runnable, in order; together they are one story in one folder."""
     found: list[Step] = []
-    for block in _BLOCK.finditer(path.read_text(encoding="utf-8")):
+    text = path.read_text(encoding="utf-8")
+    blocks = list(_BLOCK.finditer(text))
+    if len(blocks) != len(_MARK.findall(text)):
+        raise ValueError(f"{relative_name(path)}: a mark without a code block that can be tried")
+    for block in blocks:
+        if block["title"] is not None and block["title"] != block["name"]:
+            raise ValueError(f"{relative_name(path)}: {block['name']} has the title {block['title']!r}")
         if block["name"]:
             found.append(WriteFile(name=block["name"], text=block["text"], among_drivers=block["kind"] == "driver"))
         else:

@@ -18,10 +18,10 @@ _EXPORT = re.compile(r"export (\w+)=(\S+)")
 
 
 class Terminal:
-    """Types commands in a house, one after the other; `$?` is the exit code of the one before."""
+    """Types commands in one folder of a house, one after the other; `$?` is the exit code of the one before."""
 
-    def __init__(self, cli_env: CliEnv) -> None:
-        self._cli_env = cli_env
+    def __init__(self, cli_env: CliEnv, folder: Path | None = None) -> None:
+        self.folder = folder or cli_env.work
         self._code = 0
         programs = str(Path(sys.executable).parent)
         self._env = {**cli_env.env, "PATH": f"{programs}{os.pathsep}{cli_env.env['PATH']}", "NO_COLOR": "1"}
@@ -35,13 +35,13 @@ class Terminal:
 
     def add_driver(self, name: str, text: str) -> None:
         """Puts a file among the drivers of a copy of inspan, which is the one that commands run from then on."""
-        copy = self._cli_env.root / "copy"
+        copy = self.folder.parent / "copy"
         if not copy.exists():
             self._env["PATH"] = f"{_environment_with(copy)}{os.pathsep}{self._env['PATH']}"
         (copy / "inspan" / "drivers" / name).write_text(text)
 
     def _run(self, command: str) -> str:
-        printed, self._code = _run_in_pty(command, cwd=self._cli_env.work, env=self._env)
+        printed, self._code = _run_in_pty(command, cwd=self.folder, env=self._env)
         return printed
 
 

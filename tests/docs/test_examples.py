@@ -16,19 +16,42 @@ from .terminal import Terminal
 
 LOOKS = re.compile(r"inspan (ps|approvals)\b")
 STORIES = [path for path in pages() if steps(path)]
+WALKS = 6
+"""How many people share the pages: so many tests can run at the same time."""
 
 
 @pytest.mark.parametrize("page", STORIES, ids=relative_name)
 def test_the_examples_of_a_page_do_what_it_says(cli_env: CliEnv, page: Path) -> None:
-    terminal = Terminal(cli_env)
+    _type_page(Terminal(cli_env), page)
+
+
+@pytest.mark.parametrize("walk", range(WALKS))
+def test_the_pages_can_be_typed_one_after_the_other_by_one_person(cli_env: CliEnv, walk: int) -> None:
+    """In a folder each, over a history of runs, sessions and settings that grows with every page and began before."""
+    _run_earlier_things(cli_env)
+    for number, page in enumerate(STORIES[walk::WALKS]):
+        folder = cli_env.root / f"page-{number}" / cli_env.work.name
+        folder.mkdir(parents=True)
+        _type_page(Terminal(cli_env, folder), page)
+
+
+def _run_earlier_things(cli_env: CliEnv) -> None:
+    """Runs of other days in a project that no page knows: one that was done, and one that was not."""
+    cli_env.run("scripted", '[[call]]\nrun = "echo earlier > earlier.txt"\n[[call]]\nsay = "Done."\n')
+    failing = cli_env.scenario("[[call]]\nfail = {status = 401}\n", "failing")
+    done = cli_env.inspan("run", "do it", "-a", "scripted", "--profile", "clean", "--model-from", failing)
+    assert done.returncode == 4, done.stderr
+
+
+def _type_page(terminal: Terminal, page: Path) -> None:
     for step in steps(page):
         if isinstance(step, WriteFile) and step.among_drivers:
             terminal.add_driver(step.name, step.text)
         elif isinstance(step, WriteFile):
-            (cli_env.work / step.name).write_text(step.text)
+            (terminal.folder / step.name).write_text(step.text)
         else:
             printed = _type(terminal, step)
-            assert matches(step.expected, printed), f"$ {step.command}\n{printed}"
+            assert matches(step.expected, printed), f"{relative_name(page)}: $ {step.command}\n{printed}"
 
 
 def _type(terminal: Terminal, step: TypeCommand) -> str:
