@@ -36,10 +36,17 @@ docs: .venv/.test
 
 # System programs that tests use: installed where it may be done, else their tests are skipped by name.
 programs:
-	@command -v bwrap >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
-	  && { apt-get install -y -q bubblewrap >/dev/null 2>&1 \
-	    || { apt-get update -q >/dev/null 2>&1 && apt-get install -y -q bubblewrap >/dev/null; }; }; } \
-	  || echo "bubblewrap is not installed and cannot be: its tests will be skipped by name"
+	@$(call PROGRAM,bwrap,bubblewrap)
+	@$(call PROGRAM,chromium chromium-browser google-chrome google-chrome-stable,chromium)
+
+# One of the commands is there, or the package is installed.
+define PROGRAM
+for name in $(1); do command -v $$name >/dev/null && exit; done; \
+{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+  && { apt-get install -y -q --no-install-recommends $(2) >/dev/null 2>&1 \
+    || { apt-get update -q >/dev/null 2>&1 && apt-get install -y -q --no-install-recommends $(2) >/dev/null; }; }; } \
+  || echo "$(2) is not installed and cannot be: its tests will be skipped by name"
+endef
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

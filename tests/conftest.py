@@ -20,6 +20,7 @@ from .soak import choose_sample, load_profile
 
 PERMITTED_SKIPS = {
     "no-bubblewrap": "bubblewrap cannot be installed on this machine",
+    "no-chromium": "Chromium cannot be installed on this machine",
     "no-namespaces": "this machine forbids unprivileged user namespaces",
 }
 # A user namespace without capabilities: an ordinary user who can still reach a Python that root installed.
