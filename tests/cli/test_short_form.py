@@ -22,9 +22,6 @@ RUNS = [
     ["--model=fast", "fix it", "--json"],
     ["--json", "fix it"],
     ["-C", "ps", "fix it"],
-    ["-a", "codex", "fix"],
-    ["fix", "-a", "codex"],
-    ["fix", "--env", "A=b c"],
     ["--", "fix it"],
     ["-"],
     [""],
@@ -49,6 +46,10 @@ NO_RUNS = [
     ["fix", "-q", "--json"],
     ["fix", "the", "test"],
     ["fix", "-a", "codex", "the test"],
+    ["fix", "-a", "codex"],
+    ["fix", "--env", "A=b c"],
+    ["test", "-a", "codex"],
+    ["refactor", "-a", "codex"],
     ["pss", "-a"],
     ["pss", "-a", "codex"],
     ["lgos", "-f"],
@@ -68,8 +69,9 @@ def test_anything_else_is_a_command_or_a_mistake_as_before(arguments: list[str])
 
 
 @pytest.mark.parametrize("word", ["fix", "rnu"])
-def test_a_single_word_is_what_is_told_of_options_without_a_prompt(word: str) -> None:
-    assert expand_short_form(["--json", word], COMMANDS) == [word]
+@pytest.mark.parametrize("options", [["--json"], ["-a", "codex"]], ids=" ".join)
+def test_a_single_word_behind_options_is_what_is_told_of(options: list[str], word: str) -> None:
+    assert expand_short_form([*options, word], COMMANDS) == [word]
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["options before", "options after"])
@@ -95,21 +97,27 @@ def test_a_refused_prompt_is_refused_as_run_refuses_it(readonly_env: CliEnv, arg
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "message", "hint"),
     [
-        (("rnu",), "No such command 'rnu'. Did you mean 'run'?"),
-        (("rnu", "fix it"), "No such command 'rnu'. Did you mean 'run'?"),
-        (("-a", "codex", "rnu"), "No such command 'rnu'. Did you mean 'run'?"),
-        (("zzz",), "No such command 'zzz'."),
-        (("fix", "the", "test"), "No such command 'fix'."),
+        (("rnu",), "No such command 'rnu'. Did you mean 'run'?", "`inspan run rnu` runs it as a prompt."),
+        (("rnu", "fix it"), "No such command 'rnu'. Did you mean 'run'?", "`inspan run rnu` runs it as a prompt."),
+        (("-a", "codex", "rnu"), "No such command 'rnu'. Did you mean 'run'?", "`inspan run rnu` runs it as a prompt."),
+        (("test", "-a", "codex"), "No such command 'test'.", "`inspan run test` runs it as a prompt."),
+        (("-a", "codex", "test"), "No such command 'test'.", "`inspan run test` runs it as a prompt."),
+        (("zzz",), "No such command 'zzz'.", "`inspan run zzz` runs it as a prompt."),
+        (("it's",), 'No such command "it\'s".', "`inspan run 'it'\"'\"'s'` runs it as a prompt."),
+        (
+            ("fix", "the", "test"),
+            "No such command 'fix'.",
+            "A prompt of several words is quoted: `inspan 'fix the test'`.",
+        ),
     ],
     ids=repr,
 )
 def test_an_unknown_word_is_refused_with_the_way_to_write_a_prompt(
-    readonly_env: CliEnv, arguments: tuple[str, ...], message: str
+    readonly_env: CliEnv, arguments: tuple[str, ...], message: str, hint: str
 ) -> None:
-    hint = 'A prompt is quoted, or follows `run`: inspan "fix the test", inspan run fix.'
-    expected = Refusal(exit_code=2, code="usage", message=message, next=f"Try `inspan --help`. {hint}")
+    expected = Refusal(exit_code=2, code="usage", message=message, next=f"{hint} Try `inspan --help`.")
     assert parse_refusal(readonly_env.inspan(*arguments, "--json")) == expected
     assert readonly_env.inspan(*arguments).stderr == f"inspan: {message}\n  → {expected.next}\n"
 

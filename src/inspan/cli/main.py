@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 _FOLDER = os.path.join(os.path.dirname(__file__), "commands")
 _EPILOG = f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in EXIT_CODES.items())}."
 _OWN_OPTIONS = ("-h", "--help", "-V", "--version")
-_PROMPT_HINT = 'A prompt is quoted, or follows `run`: inspan "fix the test", inspan run fix.'
 
 
 class _NoCommand(click.UsageError):
-    """A first word that names no command, and is no prompt as it stands."""
+    """A first word that names no command, and is no prompt as it stands; `words` are all of the line."""
+
+    def __init__(self, message: str, ctx: click.Context, *, words: list[str]) -> None:
+        super().__init__(message, ctx)
+        self.words = words
 
 
 class _Commands(click.Group):
@@ -70,7 +73,7 @@ class _Commands(click.Group):
 
             nearest = get_close_matches(args[0], self.list_commands(ctx), 1)
             hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
-            raise _NoCommand(error.message + hint, ctx) from error
+            raise _NoCommand(error.message + hint, ctx, words=args) from error
 
 
 def _read_summary(name: str) -> str:
@@ -131,7 +134,16 @@ def run(arguments: list[str]) -> int:
 def _usage_hint(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     help_page = f"Try `{context.command_path if context else 'inspan'} --help`."
-    return f"{help_page} {_PROMPT_HINT}" if isinstance(error, _NoCommand) else help_page
+    return f"{_prompt_hint(error.words)} {help_page}" if isinstance(error, _NoCommand) else help_page
+
+
+def _prompt_hint(words: list[str]) -> str:
+    """How to write what was given as a prompt; options tell where the words of one may end."""
+    from shlex import quote  # Start-up time: only a mistake needs it.
+
+    if len(words) > 1 and not any(word.startswith("-") or any(map(str.isspace, word)) for word in words):
+        return f"A prompt of several words is quoted: `inspan {quote(' '.join(words))}`."
+    return f"`inspan run {quote(words[0])}` runs it as a prompt."
 
 
 def _print_error(arguments: list[str], code: str, message: str, next_step: str) -> None:

@@ -1,7 +1,6 @@
 """`inspan "fix the test"` for `inspan run "fix the test"`: when a command line is a prompt, and when a mistake."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -13,23 +12,15 @@ _SHARED = frozenset({"as_json", "quiet", "help"})
 def expand_short_form(arguments: list[str], commands: Sequence[str]) -> list[str]:
     """The command line with `run` before it where it is a prompt; of a mistake, what is to be told of it.
 
-    A prompt has a space in it, or is `-`, or is a single word beside an option that `run` has for itself; a word that
-    is near the name of a command is a mistake all the same.
+    A prompt has white space in it, or is `-`. A single word is never one, whatever the options beside it: a command
+    that a later version has must not change what a script means. Options of `run` alone are a run without a prompt.
     """
     words, options = _parse_as_run(arguments)
     if words and words[0] in commands:
         return arguments
-    if _is_run(words, options - _SHARED, commands):
+    if _is_text(words[0]) if words else options - _SHARED:
         return ["run", *arguments]
     return words or arguments
-
-
-def _is_run(words: list[str], own_options: set[str], commands: Sequence[str]) -> bool:
-    if not words:
-        return bool(own_options)
-    if _is_text(words[0]):
-        return True
-    return bool(own_options) and len(words) == 1 and not get_close_matches(words[0], commands, 1)
 
 
 def _is_text(word: str) -> bool:
