@@ -226,7 +226,7 @@ def test_what_is_spent_never_falls_by_a_crash_nor_by_what_is_done_after_it(
 
 def _assert_nothing_changes(cli_env: CliEnv, account: Account, run_ids: list[str]) -> None:
     before = account.cost()["total"]["sources"]["gateway"], account.budget()
-    for command in (("reindex",), ("ps", "-a"), ("rm", *run_ids), ("reindex",)):
+    for command in (("reindex",), ("ps", "-a"), ("rm", "--yes", *run_ids), ("reindex",)):
         assert cli_env.inspan(*command).returncode == 0
         assert (account.cost()["total"]["sources"]["gateway"], account.budget()) == before
 

@@ -362,7 +362,7 @@ def test_a_session_goes_with_its_last_run(cli_env: CliEnv, style: Style) -> None
     assert cli_env.inspan("rm", first.run_id).returncode == 0
     assert talk.expect_refusal("x", "--resume", first.run_id).code == "session_not_found"
     third = talk.say("gamma-word", "--resume", second.run_id, holds=["re:alpha-word", "re:beta-word"])
-    assert cli_env.inspan("rm", second.run_id, third.run_id).returncode == 0
+    assert cli_env.inspan("rm", "--yes", second.run_id, third.run_id).returncode == 0
     assert session_keys(cli_env) == []
     refusal = talk.expect_refusal("x", "--resume", first.session_id)
     assert (refusal.exit_code, refusal.code) == (2, "session_not_found")
@@ -380,7 +380,7 @@ def test_a_deleted_session_leaves_its_fork_what_it_needs(cli_env: CliEnv, style:
         assert talk.expect_refusal("x", "--resume", name).code == "session_not_found"
     last = talk.say("more-word", "--resume", fork.run_id, holds=["re:alpha-word", "re:fork-word"])
     assert session_keys(cli_env) == [first.run_id, fork.run_id]
-    assert cli_env.inspan("rm", fork.run_id, last.run_id).returncode == 0
+    assert cli_env.inspan("rm", "--yes", fork.run_id, last.run_id).returncode == 0
     assert session_keys(cli_env) == []
 
 
@@ -396,7 +396,7 @@ def test_a_session_of_the_user_outlives_its_runs(cli_env: CliEnv, style: Style) 
     assert (second.session_id, second.started["cwd"]) == (first.session_id, str(cli_env.work))
     fork = talk.say("fork-word", "--resume", first.session_id, "--fork", holds=["re:beta-word"])
     third = talk.say("gamma-word", "--resume", first.session_id, holds=["re:beta-word"], lacks=["fork-word"])
-    assert cli_env.inspan("rm", second.run_id, third.run_id, fork.run_id).returncode == 0
+    assert cli_env.inspan("rm", "--yes", second.run_id, third.run_id, fork.run_id).returncode == 0
     assert session_keys(cli_env) == []
 
 

@@ -274,7 +274,7 @@ def _assert_nothing_is_given_back(cli_env: CliEnv, account: Account, run_ids: li
     before = account.cost("--by", "project"), account.budget()
     assert cli_env.inspan("reindex").returncode == 0
     assert (account.cost("--by", "project"), account.budget()) == before
-    assert cli_env.inspan("rm", *run_ids).returncode == 0
+    assert cli_env.inspan("rm", "--yes", *run_ids).returncode == 0
     assert (account.cost("--by", "project"), account.budget()) == before
     assert cli_env.inspan("reindex").returncode == 0
     assert (account.cost("--by", "project"), account.budget()) == before

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import shlex
 import shutil
 import subprocess
@@ -16,6 +15,7 @@ import pytest
 from inspan.runs.projects import project_of
 from tests.cli_env import CliEnv, wait_until
 
+from .question import type_answer
 from .refusal import expect_refusal, parse_refusal
 
 PICKERS = ("show", "logs", "events", "diff", "transcript", "export")
@@ -459,42 +459,17 @@ def test_nothing_is_deleted_where_nobody_can_be_asked(projects: Projects, more: 
     assert list_run_ids(cli_env) == {run_a, run_b}
 
 
-@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1), ("\x04", 130)])
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1), ("\x04", 1), ("\x03", 1)])
 def test_whoever_sits_at_a_terminal_is_shown_and_asked(projects: Projects, answer: str, code: int) -> None:
     cli_env, a, _, run_a, run_b = projects
-    printed, left = at_a_terminal(cli_env, f"{answer}\n" if answer != "\x04" else answer, cwd=a)
+    keys = answer if answer in ("\x03", "\x04") else f"{answer}\n"
+    printed, left = type_answer(cli_env, keys, "prune", "--older-than", "0d", cwd=a)
     assert left == code, printed
     question = f"Delete 1 run, 1 session (.* ago; project {project_of(str(a))})? [y/N]:"
     before, _, after = printed.partition(question.partition(".*")[2])
     assert run_a in before and "WHAT" in before, printed
     assert list_run_ids(cli_env) == ({run_b} if code == 0 else {run_a, run_b})
     assert ("1 run, 1 session deleted" in after) == (code == 0), printed
-
-
-def at_a_terminal(cli_env: CliEnv, answer: str, *, cwd: Path) -> tuple[str, int]:
-    """Types an answer once the question is on the screen; gives all that was printed, and the exit code."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        cli_env.argv("prune", "--older-than", "0d"),
-        env=cli_env.env,
-        cwd=cwd,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    printed = b""
-    try:
-        while piece := os.read(ours, 65536):
-            asked = b"[y/N]" in printed
-            printed += piece
-            if b"[y/N]" in printed and not asked:
-                os.write(ours, answer.encode())
-    except OSError:
-        pass  # So ends a terminal whose last writer has left.
-    finally:
-        os.close(ours)
-    return printed.decode().replace("\r\n", "\n"), process.wait(timeout=120)
 
 
 def test_nothing_is_asked_where_nothing_would_be_deleted(projects: Projects) -> None:

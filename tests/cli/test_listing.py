@@ -100,8 +100,8 @@ def test_a_deleted_run_is_gone_with_its_session(cli_env: CliEnv) -> None:
 
 def test_several_runs_are_deleted_at_once(cli_env: CliEnv) -> None:
     ids = [run_to_end(cli_env) for _ in range(3)]
-    done = cli_env.inspan("rm", *ids[:2], "--json")
-    assert json.loads(done.stdout) == {"schema": 1, "removed": ids[:2]}
+    done = cli_env.inspan("rm", *ids[:2], "--yes", "--json")
+    assert json.loads(done.stdout) == {"schema": 1, "dry_run": False, "removed": ids[:2]}
     assert cli_env.inspan("ps", "-aq").stdout == f"{ids[2]}\n"
 
 

@@ -88,6 +88,9 @@ def test_a_person_allows_once_and_for_good_and_takes_it_back(cli_env: CliEnv) ->
     _wait_for(cli_env, run_id, "message_ended")
     assert cli_env.inspan("send", run_id, "again", "-q").returncode == 0  # Nobody was asked.
     assert "Bash(echo hi > made.txt)" in cli_env.inspan("approvals").stdout
+    looked = cli_env.inspan("approvals", "--revoke", "Bash(echo hi > made.txt)", "--dry-run")
+    assert looked.returncode == 0
+    assert looked.stderr.startswith("Bash(echo hi > made.txt) would be forgotten for project ")
     assert cli_env.inspan("approvals", "--revoke", "Bash(echo hi > made.txt)").returncode == 0
     unknown = cli_env.inspan("approvals", "--revoke", "Bash(echo hi > made.txt)")
     assert (unknown.returncode, "nothing like it is kept" in unknown.stderr) == (2, True)

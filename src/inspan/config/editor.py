@@ -60,8 +60,11 @@ def assign(editor: ConfigEditor, key: str, text: str) -> object:
     return _apply_change(editor, path, change)
 
 
-def remove(editor: ConfigEditor, key: str) -> None:
-    """Takes a key, or a table with all below it, out of the file; raises `BadConfig` and then changes nothing."""
+def remove(editor: ConfigEditor, key: str, *, dry_run: bool = False) -> None:
+    """Takes a key, or a table with all below it, out of the file; raises `BadConfig` and then changes nothing.
+
+    With `dry_run` it only finds out whether it could.
+    """
     path = keys.parse_key(key)
 
     def change(raw: _Raw) -> object:
@@ -70,7 +73,10 @@ def remove(editor: ConfigEditor, key: str) -> None:
             raise BadConfig("key", key, problem, next_step="`inspan config explain` shows what is set, and where.")
         return None
 
-    _apply_change(editor, path, change)
+    if dry_run:
+        _draft(editor, path, change)
+    else:
+        _apply_change(editor, path, change)
 
 
 def _apply_change(editor: ConfigEditor, path: KeyPath, change: Callable[[_Raw], object]) -> object:

@@ -5,7 +5,7 @@ import time
 
 import click
 
-from inspan.cli.output import format_columns, format_duration, print_json
+from inspan.cli.output import format_columns, format_duration, one_line, print_json
 from inspan.contracts.permissions import KeptApproval, subject_of
 from inspan.contracts.tool_grants import split_pattern
 from inspan.errors import BadInput
@@ -21,15 +21,18 @@ _KEPT_HEADS = ("PROJECT", "ALLOWED FOR GOOD", "SINCE")
 
 @click.command()
 @click.option("--revoke", metavar="TOOL(SUBJECT)", help="Forget what was allowed for good in this folder's project.")
+@click.option("--dry-run", is_flag=True, help="With --revoke, forget nothing, only say what would be.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(revoke: str | None, as_json: bool) -> None:
+def command(revoke: str | None, dry_run: bool, as_json: bool) -> None:
     """Show what waits for an answer, and what was allowed for good.
 
     `inspan approve ID` and `inspan deny ID` answer; approve --always keeps the answer for the project.
     """
     state = state_home()
+    if dry_run and revoke is None:
+        raise click.UsageError("--dry-run needs --revoke: nothing else here changes anything.")
     if revoke is not None:
-        _revoke(state, revoke)
+        _revoke(state, revoke, dry_run=dry_run)
     questions, kept = list_questions(state), list_approvals(state)
     if as_json:
         print_json(
@@ -44,12 +47,20 @@ def command(revoke: str | None, as_json: bool) -> None:
         sys.stdout.write(gap + format_columns(_KEPT_HEADS, [_format_kept(each) for each in kept]) + "\n")
 
 
-def _revoke(state: str, pattern: str) -> None:
+def _revoke(state: str, pattern: str, *, dry_run: bool) -> None:
     tool, subject = split_pattern(pattern)
     project = current_scope().project
-    if not revoke_approval(state, project, KeptApproval(tool=tool, subject=subject)):
+    if dry_run:
+        found = any(
+            (each.project, each.tool, each.subject) == (project, tool, subject) for each in list_approvals(state)
+        )
+    else:
+        found = revoke_approval(state, project, KeptApproval(tool=tool, subject=subject))
+    if not found:
         step = "`inspan approvals` shows what is kept, as TOOL(SUBJECT); change to the folder of its project."
         raise BadInput("--revoke", pattern, f"nothing like it is kept for project {project}.", next_step=step)
+    if dry_run:
+        click.echo(f"{one_line(pattern)} would be forgotten for project {project}", err=True)
 
 
 def _cells(asked: AskedQuestion) -> tuple[str, ...]:

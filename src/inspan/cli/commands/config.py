@@ -82,18 +82,19 @@ def set_command(key: str, value: str, file: "FileName | None", as_json: bool) ->
 @click.argument("key")
 @_project_option
 @_local_option
+@click.option("--dry-run", is_flag=True, help="Change nothing, only say what would be.")
 @_json_option
-def unset_command(key: str, file: "FileName | None", as_json: bool) -> None:
+def unset_command(key: str, file: "FileName | None", dry_run: bool, as_json: bool) -> None:
     """Take a key, or a whole table, out of a file: your own, or a project's."""
     # An import that only a change needs, and that takes long.
     from inspan.config.editor import remove
 
     editor = _open_editor(file)
-    remove(editor, key)
+    remove(editor, key, dry_run=dry_run)
     if as_json:
-        print_json(key=key, file=editor.layer.path)
+        print_json(key=key, file=editor.layer.path, dry_run=dry_run)
     else:
-        click.echo(f"{key} is no longer in {editor.layer.path}")
+        click.echo(f"{key} {'would be taken out of' if dry_run else 'is no longer in'} {editor.layer.path}")
 
 
 @command.command("path")

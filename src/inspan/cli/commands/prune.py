@@ -1,10 +1,10 @@
 """Delete old runs and what runs have left behind."""
 
-import sys
 import time
 
 import click
 
+from inspan.cli.confirm import confirm
 from inspan.cli.moments import Moment
 from inspan.cli.output import format_columns, format_duration, one_line, print_json
 from inspan.errors import RunNotFound
@@ -74,12 +74,8 @@ def _resolve_scope(project: str | None) -> Scope:
 
 
 def _confirm(found: PruneResult, *, as_json: bool) -> bool:
-    """Shows what would go and asks; raises `UsageError` where nobody can be asked."""
     question = f"Delete {_format_counts(found)} ({'; '.join(_facts(found))})?"
-    if as_json or not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
-        raise click.UsageError(f"{question} Cannot ask here: use --yes to delete, --dry-run to look.")
-    click.echo(_format_table(found))
-    return click.confirm(question, err=True)
+    return confirm(question, verb="delete", details=_format_table(found), as_json=as_json)
 
 
 def _facts(found: PruneResult) -> list[str]:
