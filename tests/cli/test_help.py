@@ -57,6 +57,49 @@ def test_the_version_is_told(readonly_env: CliEnv) -> None:
     assert readonly_env.inspan("--version").stdout == f"inspan, version {__version__}\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "same"),
+    [
+        ("help", "--help"),
+        ("help help", "--help"),
+        ("help ps", "ps --help"),
+        ("help ls", "ps --help"),
+        ("help agents install", "agents install --help"),
+        ("ls -a", "ps -a"),
+        ("ls --json", "ps --json"),
+        ("version", "--version"),
+    ],
+)
+def test_another_word_does_what_the_usual_one_does(readonly_env: CliEnv, words: str, same: str) -> None:
+    done, usual = readonly_env.inspan(*words.split()), readonly_env.inspan(*same.split())
+    assert (done.returncode, done.stdout, done.stderr) == (0, usual.stdout, "")
+
+
+def test_another_word_is_not_listed_beside_the_usual_one(readonly_env: CliEnv) -> None:
+    told = readonly_env.inspan("--help").stdout
+    assert [word for word in ("ls", "help", "version") if f"\n  {word} " in told] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("help", "nope"), "No such command 'nope'."),
+        (("help", "fix the test"), "No such command 'fix the test'."),
+        (("help", "pruen"), "No such command 'pruen'. Did you mean 'prune'?"),
+        (("help", "agents", "nope"), "No such command 'nope'."),
+        (("hepl",), "No such command 'hepl'. Did you mean 'help'?"),
+        (("versoin",), "No such command 'versoin'. Did you mean 'version'?"),
+        (("version", "2"), "`inspan version` takes nothing more: '2'."),
+        (("version", "--json"), "`inspan version` takes nothing more: '--json'."),
+    ],
+    ids=str,
+)
+def test_what_is_no_command_has_no_help(readonly_env: CliEnv, words: tuple[str, ...], message: str) -> None:
+    done = readonly_env.inspan(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+
+
 @pytest.mark.parametrize("command", ["show", "logs", "doctor"])
 @pytest.mark.parametrize(
     ("terminal", "env", "coloured"),

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _FOLDER = os.path.join(os.path.dirname(__file__), "commands")
 _EPILOG = f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in EXIT_CODES.items())}."
 _OWN_OPTIONS = ("-h", "--help", "-V", "--version")
+# Other words for what there is; a command of the folder is listed once, and by its own name.
+_SYNONYMS = {"ls": ("ps",), "version": ("--version",)}
+_WORDS = (*_SYNONYMS, "help")
 
 
 class _NoCommand(click.UsageError):
@@ -36,6 +39,9 @@ class _Commands(click.Group):
     """The folder is the registry; a command's module is imported when the command is used, never for `--help`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        asks_for_help, args = args[:1] == ["help"], _replace_word(args)
+        if asks_for_help:
+            return super().parse_args(ctx, args)  # What follows `help` is a command's name, and never a prompt.
         if args and args[0] not in (*_OWN_OPTIONS, *self.list_commands(ctx)):
             # Start-up time: a line that begins with a command's name is no prompt.
             from .short_form import expand_short_form
@@ -71,9 +77,19 @@ class _Commands(click.Group):
         except click.UsageError as error:
             from difflib import get_close_matches  # Start-up time: only a mistake needs it.
 
-            nearest = get_close_matches(args[0], self.list_commands(ctx), 1)
+            nearest = get_close_matches(args[0], [*self.list_commands(ctx), *_WORDS], 1)
             hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
             raise _NoCommand(error.message + hint, ctx, words=args) from error
+
+
+def _replace_word(arguments: list[str]) -> list[str]:
+    """The command line in the words of the commands: `ls` is `ps`, `help NAME` is `NAME --help`."""
+    first, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if first == "help":
+        return [*_replace_word(rest), "--help"]
+    if first == "version" and rest:
+        raise click.UsageError(f"`inspan version` takes nothing more: {' '.join(rest)!r}.")
+    return [*_SYNONYMS[first], *rest] if first in _SYNONYMS else arguments
 
 
 def _read_summary(name: str) -> str:
