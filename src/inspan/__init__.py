@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from inspan.contracts.reporter import Reporter as Reporter
     from inspan.errors import InspanError as InspanError
     from inspan.protocol.budget import Budget as Budget
+    from inspan.protocol.cost import Cost as Cost
     from inspan.protocol.events import Event as Event
     from inspan.protocol.events import RunEnded as RunEnded
     from inspan.protocol.limits import Limits as Limits
@@ -68,6 +69,7 @@ _HOME = {
     "BASE_ALLOWED_TOOLS": "inspan.contracts.driver",
     "Budget": "inspan.protocol.budget",
     "CompletionClient": "inspan.api.completion",
+    "Cost": "inspan.protocol.cost",
     "Event": "inspan.protocol.events",
     "InspanError": "inspan.errors",
     "Limits": "inspan.protocol.limits",

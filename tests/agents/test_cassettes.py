@@ -22,7 +22,7 @@ KEYS = {"ANTHROPIC_API_KEY": TOKEN, "CODEX_API_KEY": TOKEN}
 PLANTED = "pl4nted-s3cret-value"
 RUN_ID = re.compile(r"\d{8}-\d{9}-\d+")
 # How long it took, and what it cost: a replay costs nothing.
-NOT_PLAYED = ("duration_s", "cost_usd")
+NOT_PLAYED = ("duration_s", "cost_usd", "cost_kind")
 STEPS = f"""
 [[call]]
 think = "pondering"

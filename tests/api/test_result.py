@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from inspan import AgentResult, Event, RunEnded, Task, Usage
+from inspan import AgentResult, Cost, Event, RunEnded, Task, Usage
 from inspan.api.result import RateLimit, build_result, merge_results
 from inspan.errors import AgentEnvironmentError, RateLimitError, ToolPermissionError
 from inspan.folds.summary import DeniedCall, summarize
@@ -47,6 +47,7 @@ def test_everything_that_a_log_tells_is_in_the_result() -> None:
         message="Done.",
         tokens_used=Usage(input=1, output=2, cache_read=3, cache_write=4, reasoning=1),
         cost_cents=1.23,
+        cost=Cost(kind="paid", usd=0.0123),
         rate_limit_hit=RateLimit(reason="slow down", resets_at=5.0),
         session_id="s-1",
         files_changed=("/a",),
@@ -85,6 +86,7 @@ def test_attempts_at_one_answer_are_counted_together() -> None:
         reason="unfit_answer",
         tokens_used=Usage(input=1, output=2),
         cost_cents=0.1,
+        cost=Cost(kind="paid", usd=0.001),
         rate_limit_hit=RateLimit(reason="slow down"),
         files_changed=("/a", "/b"),
         denied=(_DENIED,),
@@ -101,6 +103,7 @@ def test_attempts_at_one_answer_are_counted_together() -> None:
         answer=7,
         tokens_used=Usage(input=10, reasoning=1),
         cost_cents=0.2,
+        cost=Cost(kind="paid", usd=0.002),
         files_changed=("/b", "/c"),
         model_calls=2,
         duration_s=2.2,
@@ -110,6 +113,7 @@ def test_attempts_at_one_answer_are_counted_together() -> None:
         later,
         tokens_used=Usage(input=11, output=2, reasoning=1),
         cost_cents=0.3,
+        cost=Cost(kind="paid", usd=0.003),
         rate_limit_hit=RateLimit(reason="slow down"),
         files_changed=("/a", "/b", "/c"),
         denied=(_DENIED,),
@@ -117,8 +121,9 @@ def test_attempts_at_one_answer_are_counted_together() -> None:
         duration_s=3.3,
         attempts=("r-1", "r-2"),
     )
-    free = msgspec.structs.replace(later, cost_cents=None)
-    assert merge_results(earlier, free).cost_cents == 0.1
+    free = msgspec.structs.replace(later, cost_cents=None, cost=Cost(kind="unknown", unknown_runs=1))
+    both = merge_results(earlier, free)
+    assert (both.cost_cents, both.cost) == (0.1, Cost(kind="partial", usd=0.001, unknown_runs=1))
     assert merge_results(free, free).cost_cents is None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import inspan
-from inspan import AgentResult, Usage
+from inspan import AgentResult, Cost, Usage
 from inspan.errors import StateUnusable
 from tests.agents.styles import PER_CALL
 
@@ -22,7 +22,7 @@ from .run_env import RunEnv
 
 _MANY = """
 import sys
-from inspan import AgentResult, Usage
+from inspan import AgentResult, Cost, Usage
 for number in range(20):
     name = f"{sys.argv[1]}-{number}"
     AgentResult(run_id=name, agent="a", outcome="completed", reason="done", tokens_used=Usage(input=1), model_calls=1,
@@ -31,7 +31,8 @@ for number in range(20):
 
 
 def test_a_run_is_recorded_with_everything_that_is_known(tmp_path: Path) -> None:
-    first = _result(tmp_path, "r-1", tokens_used=Usage(input=3, cache_read=2), cost_cents=1.5, attempts=("r-0", "r-1"))
+    paid = {"cost_cents": 1.5, "cost": Cost(kind="paid", usd=0.015)}
+    first = _result(tmp_path, "r-1", tokens_used=Usage(input=3, cache_read=2), attempts=("r-0", "r-1"), **paid)
     second = _result(tmp_path, "r-2", tokens_used=Usage(output=4, reasoning=1))
     path = first.record_tokens()
     assert second.record_tokens() == path == str(tmp_path / "tokens-used.json")
@@ -42,6 +43,7 @@ def test_a_run_is_recorded_with_everything_that_is_known(tmp_path: Path) -> None
             "tokens": {"input": 3, "output": 4, "cache_read": 2, "cache_write": 0, "reasoning": 1},
             "cost_cents": 1.5,
             "cost_not_reported": 1,
+            "not_paid": 0,
             "model_calls": 4,
         },
         "runs": [
@@ -53,6 +55,7 @@ def test_a_run_is_recorded_with_everything_that_is_known(tmp_path: Path) -> None
                 "cost_cents": 1.5,
                 "model_calls": 2,
                 "attempts": ["r-0", "r-1"],
+                "cost_kind": "paid",
             },
             {
                 "run_id": "r-2",
@@ -62,6 +65,7 @@ def test_a_run_is_recorded_with_everything_that_is_known(tmp_path: Path) -> None
                 "cost_cents": None,
                 "model_calls": 2,
                 "attempts": ["r-2"],
+                "cost_kind": "unknown",
             },
         ],
     }
@@ -131,7 +135,7 @@ def test_a_runner_records_its_runs_where_it_is_asked_to(agents: RunEnv, agent: s
         (bad.run_id, "failed"),
     ]
     assert told["total"]["tokens"] == {name: getattr(PER_CALL, name) for name in PER_CALL.__struct_fields__}
-    assert told["total"]["cost_not_reported"] == (0 if agent == "claude" else 2)
+    assert (told["total"]["cost_not_reported"], told["total"]["not_paid"]) == (0, 2)
 
 
 def test_every_attempt_at_an_answer_is_recorded_once(run_env: RunEnv, use_fake_agent: Play) -> None:

@@ -203,7 +203,7 @@ def test_the_demo_turns_a_red_test_green_with_the_real_agent(cli_env: CliEnv) ->
         "the tests again",
         "\nOK\n",
         "red → green",
-        "nothing was paid",
+        "cost: not paid",
         f"next: inspan show {cli_env.folder().name} ",
     )
     assert left == []

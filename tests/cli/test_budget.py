@@ -78,6 +78,9 @@ def test_the_tree_as_json(cli_env: CliEnv, accounts: Accounts) -> None:
         "scripted": False,
         "limits": {**NO_LIMITS, "usd": 20.0},
         "spent": {"usd": 1.25, "tokens": 900, "calls": 1, "seconds": 0.0, "restarts": 0},
+        "cost_usd": 1.25,
+        "cost_kind": "paid",
+        "not_paid_usd": None,
         "reserved": {"usd": 0.5, "tokens": 400, "calls": 1},
         "since": None,
         "unpriced_calls": 0,
@@ -105,9 +108,9 @@ def test_what_nobody_could_tell_is_said(cli_env: CliEnv, accounts: Accounts) -> 
     row = accounts.row(spender, 2, usd=None, tokens=None)
     accounts.ledger.settle("r1", 2, row, charged=Amounts(nano=nano(0.5), tokens=7))
     lines = cli_env.inspan("budget").stdout.splitlines()
-    assert "$0.50?" in lines[1]
+    assert "$0.50 + unknown for 2 calls" in lines[1]
     assert lines[-2:] == [
-        "2 model calls of models without a known price: what they cost is not in COST.",
+        "Unknown, and not in COST: what 2 model calls cost; a run without a gateway counts as one.",
         "1 model call without a usage from the provider: counted here by an estimate.",
     ]
 
@@ -123,7 +126,13 @@ def test_rehearsals_are_a_tree_of_their_own(cli_env: CliEnv, accounts: Accounts)
         ("task", True, 1.0),
         ("run", True, 1.0),
     ]
-    assert "project web-1a2b (scripted)" in cli_env.inspan("budget").stdout
+    shown = cli_env.inspan("budget").stdout.splitlines()
+    assert "project web-1a2b (scripted)" in shown[4]
+    assert ["not paid ($1.00 at list prices)" in line for line in shown[1:]] == [False] * 3 + [True] * 3
+    assert [(each["cost_usd"], each["cost_kind"], each["not_paid_usd"]) for each in _nodes(cli_env)] == [
+        *[(0.0, "paid", None)] * 3,
+        *[(None, "not_paid", 1.0)] * 3,
+    ]
 
 
 def _spoil(path: Path) -> None:

@@ -37,7 +37,8 @@ def part(runs: int = 0, calls: int = 0, tokens: dict[str, Any] = NONE, **more: A
     missing = ("tokens_not_reported", "calls_without_tokens", "cost_not_reported", "calls_without_cost")
     estimated = ("estimated_calls", "estimated_usd", "estimated_tokens")
     zeros = dict.fromkeys((*missing, *estimated), 0)
-    return {"runs": runs, "calls": calls, **tokens, "cost_usd": None, **zeros, **more}
+    cost = {"cost_usd": None, "cost_kind": "not_paid", "not_paid_usd": None}
+    return {"runs": runs, "calls": calls, **tokens, **cost, **zeros, **more}
 
 
 def expected_sums(name: str, runs: int, tokens: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -126,7 +127,8 @@ def test_nothing_was_used_where_nothing_ran(readonly_env: CliEnv) -> None:
 
 def test_calls_are_summed_with_retries_side_requests_and_unknown_prices_apart(env_with_calls: CliEnv) -> None:
     found = costs(env_with_calls)
-    whole = part(2, 6, times(4), cost_usd=0.75, calls_without_tokens=1, calls_without_cost=2)
+    whole = part(2, 6, times(4), cost_usd=0.75, cost_kind="partial", calls_without_tokens=1, calls_without_cost=2)
+    main = part(2, 4, times(2), cost_usd=0.5, cost_kind="partial", calls_without_tokens=1, calls_without_cost=1)
     assert found["total"] == {
         "name": "total",
         **whole,
@@ -134,9 +136,9 @@ def test_calls_are_summed_with_retries_side_requests_and_unknown_prices_apart(en
         "scripted_usd": 0.0,
         "sources": {"gateway": whole, "agent": part()},
         "roles": {
-            "main": part(2, 4, times(2), cost_usd=0.5, calls_without_tokens=1, calls_without_cost=1),
-            "side": part(1, 1, times(1), calls_without_cost=1),
-            "retry": part(1, 1, times(1), cost_usd=0.25),
+            "main": main,
+            "side": part(1, 1, times(1), cost_kind="unknown", calls_without_cost=1),
+            "retry": part(1, 1, times(1), cost_usd=0.25, cost_kind="paid"),
         },
     }
     assert [(each["name"], each["calls"], each["cost_usd"]) for each in found["groups"]] == [
@@ -150,13 +152,13 @@ def test_what_is_known_of_calls_is_told_in_words(env_with_calls: CliEnv) -> None
     assert (prices["name"], prices["version"]) == ("genai-prices", find_list_version())
     head, one, two, total, *notes = env_with_calls.inspan("cost").stdout.splitlines()
     assert head.split() == ["AGENT", *HEADS]
-    assert one.split(maxsplit=8) == ["one", "1", "3", "300", "21", "60", "30", "9", "$0.5000, unknown for 1 call"]
-    assert two.split(maxsplit=8)[-1] == "$0.2500, unknown for 1 call"
-    assert total.split(maxsplit=8)[-1] == "$0.7500, unknown for 2 calls"
+    assert one.split(maxsplit=8) == ["one", "1", "3", "300", "21", "60", "30", "9", "$0.50 + unknown for 1 call"]
+    assert two.split(maxsplit=8)[-1] == "$0.25 + unknown for 1 call"
+    assert total.split(maxsplit=8)[-1] == "$0.75 + unknown for 2 calls"
     assert notes == [
         "Counted by the gateway: 6 calls of 2 runs.",
-        "Retries: 1 call, 137 tokens, $0.2500.",
-        "Side requests: 1 call, 137 tokens, unknown for 1 call.",
+        "Retries: 1 call, 137 tokens, cost: $0.25.",
+        "Side requests: 1 call, 137 tokens, cost: unknown.",
         "Tokens were not stated in the answers to 1 call.",
         f"Prices: genai-prices {find_list_version()}, newest price of {prices['newest']}.",
     ]
@@ -194,7 +196,7 @@ def test_a_run_is_counted_by_the_gateway_or_told_by_its_agent_and_never_both(cli
     )
     found = costs(cli_env)["total"]
     assert (found["runs"], found["calls"], found["cost_usd"]) == (2, 1, 0.5)
-    assert found["sources"]["agent"] == part(1, 0, CALL, cost_usd=0.25)
+    assert found["sources"]["agent"] == part(1, 0, CALL, cost_usd=0.25, cost_kind="paid")
 
 
 def test_a_deleted_run_stays_in_the_sums(cli_env: CliEnv) -> None:
@@ -208,16 +210,20 @@ def test_a_deleted_run_stays_in_the_sums(cli_env: CliEnv) -> None:
 
 def test_a_model_without_a_price_costs_an_unknown_amount_and_not_zero(cli_env: CliEnv) -> None:
     insert_rows(cli_env, call(1, nano=None), call(2, nano=None))
-    assert costs(cli_env)["total"]["cost_usd"] is None
-    assert cli_env.inspan("cost").stdout.splitlines()[1].split(maxsplit=8)[-1] == "unknown for 2 calls"
+    total = costs(cli_env)["total"]
+    assert (total["cost_usd"], total["cost_kind"], total["calls_without_cost"]) == (None, "unknown", 2)
+    assert cli_env.inspan("cost").stdout.splitlines()[1].split(maxsplit=8)[-1] == "unknown"
 
 
 def test_what_a_script_answered_was_never_paid(cli_env: CliEnv) -> None:
     insert_rows(cli_env, call(1, scripted=True), call(1, **OTHER))
     found = costs(cli_env)["total"]
-    assert (found["cost_usd"], found["scripted_runs"], found["scripted_usd"]) == (0.5, 1, 0.25)
-    notes = cli_env.inspan("cost").stdout.splitlines()[4:]
-    assert "A scripted model answered 1 run: $0.2500 was never paid." in notes
+    assert (found["cost_usd"], found["cost_kind"], found["not_paid_usd"]) == (0.25, "paid", 0.25)
+    assert (found["scripted_runs"], found["scripted_usd"]) == (1, 0.25)
+    _, one, other, total, *notes = cli_env.inspan("cost").stdout.splitlines()
+    said = [line.split(maxsplit=8)[-1] for line in (one, other, total)]
+    assert said == ["not paid ($0.25 at list prices)", "$0.25", "$0.25; not paid: $0.25"]
+    assert "A script or a cassette answered 1 run: not paid ($0.25 at list prices)." in notes
 
 
 def test_a_ledger_that_is_none_is_named_with_the_next_step(cli_env: CliEnv) -> None:
@@ -242,8 +248,8 @@ def test_tokens_are_summed_and_a_cost_that_nobody_told_is_not_reported(older_run
     }
     head, line, *notes = older_runs.inspan("cost").stdout.splitlines()
     assert head.split() == ["AGENT", *HEADS]
-    assert line.split(maxsplit=8) == ["scripted", "2", "0", "100", "7", "20", "10", "3", "not reported"]
-    assert notes == ["Tokens were not reported by 1 run.", "A scripted model answered 2 runs: nothing was paid."]
+    assert line.split(maxsplit=8) == ["scripted", "2", "0", "100", "7", "20", "10", "3", "not paid"]
+    assert notes == ["Tokens were not reported by 1 run.", "A script or a cassette answered 2 runs: not paid."]
 
 
 @pytest.mark.parametrize("by", ["run", "day", "project", "model"])
@@ -268,7 +274,7 @@ def test_a_run_by_itself_without_any_tokens_shows_none(older_runs: CliEnv) -> No
     group = costs(older_runs, "--by", "run")["groups"][0]
     assert group == expected_sums(failed, 1, NONE, tokens_not_reported=1)
     line = older_runs.inspan("cost", "--by", "run").stdout.splitlines()[1]
-    assert line.split(maxsplit=8) == [failed, "1", "0", "-", "-", "-", "-", "-", "not reported"]
+    assert line.split(maxsplit=8) == [failed, "1", "0", "-", "-", "-", "-", "-", "not paid"]
 
 
 def test_only_runs_since_a_moment_count(older_runs: CliEnv) -> None:
@@ -294,22 +300,20 @@ def test_what_makes_no_group_is_refused(readonly_env: CliEnv) -> None:
     assert "'agent', 'model', 'run', 'day', 'project', 'session', 'task', 'role'" in refusal.message
 
 
-def test_the_cost_that_an_agent_reports_is_summed_beside_those_who_report_none(cli_env: CliEnv) -> None:
+def test_what_an_agent_reports_of_a_scripted_model_is_no_cost(cli_env: CliEnv) -> None:
     claude = cli_env.run("claude", SAYS_HELLO)
-    cost = round(claude.ended["cost_usd"], 9)
+    assert claude.select_events("turn_completed")[0]["cost_usd"] > 0
     run_to_end(cli_env)
     forget_calls(cli_env)
     found = costs(cli_env)
-    assert [(group["name"], group["cost_usd"], group["cost_not_reported"]) for group in found["groups"]] == [
-        ("claude", cost, 0),
-        ("scripted", None, 1),
+    assert [(each["name"], each["cost_usd"], each["cost_kind"]) for each in (*found["groups"], found["total"])] == [
+        ("claude", None, "not_paid"),
+        ("scripted", None, "not_paid"),
+        ("total", None, "not_paid"),
     ]
-    assert (found["total"]["cost_usd"], found["total"]["cost_not_reported"]) == (cost, 1)
-    _, one, other, total, note = cli_env.inspan("cost").stdout.splitlines()
-    assert one.endswith(f"  ${cost:.4f}")
-    assert other.endswith("  not reported")
-    assert total.endswith(f"  ${cost:.4f}, not reported by 1 run")
-    assert note == f"A scripted model answered 2 runs: ${cost:.4f} was never paid."
+    *_, one, other, total, note = cli_env.inspan("cost").stdout.splitlines()
+    assert [line.split("  ")[-1] for line in (one, other, total)] == ["not paid"] * 3
+    assert note == "A script or a cassette answered 2 runs: not paid."
     model = claude.select_events("thread_started")[0]["model"]
     assert [group["name"] for group in costs(cli_env, "--by", "model")["groups"]] == [model, "scripted"]
 
@@ -358,7 +362,7 @@ def test_an_index_of_an_older_inspan_is_told_where_a_run_is_looked_up_and_heals_
     downgrade_index(cli_env)
     refusal = parse_refusal(cli_env.inspan("show", run_id, "--json"))
     assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
-    assert "another version of inspan (2, not 4)" in refusal.message
+    assert "another version of inspan (2, not 5)" in refusal.message
     assert "`inspan reindex`" in refusal.next
     assert cli_env.inspan("reindex").stdout == "1 run indexed\n"
     assert cli_env.inspan("show", run_id).returncode == 0

@@ -33,8 +33,8 @@ def test_show_tells_of_a_run_that_completed(old_runs: CliEnv) -> None:
     assert (session, folder) == (f"  session: {run_id}", f"  folder: {old_runs.folder(run_id)}")
     assert calls == [
         "  calls: 1 (1 main)",
-        "  scripted: 1 call, 100 in, 20 cache read, 10 cache write, 7 out (3 reasoning), cost unknown",
-        "  cost: unknown to the gateway; not reported by the agent",
+        "  scripted: 1 call, 100 in, 20 cache read, 10 cache write, 7 out (3 reasoning), cost: not paid",
+        "  cost: not paid · answered by a script; the agent reported none",
     ]
     assert outcome.startswith("✔ completed in ")
 
@@ -51,6 +51,9 @@ def test_show_gives_json(old_runs: CliEnv) -> None:
         "ended": shown["ended"],
         "output": "hello",
         "calls": shown["calls"],
+        "cost_usd": None,
+        "cost_kind": "not_paid",
+        "not_paid_usd": None,
         "state": None,
     }
     assert (shown["calls"]["calls"], list(shown["calls"]["models"])) == (1, ["scripted"])

@@ -59,7 +59,18 @@ def test_a_replay_tells_what_the_run_told(cli_env: CliEnv, agent: str, scenario:
     replay_code, events = run_replay(cli_env, "r.jsonl")
     assert events[:-1] == [event for event in run.events if event["kind"] not in OURS] != []
     assert replay_code == code
-    same = ("kind", "outcome", "reason", "message", "exit_code", "signal", "duration_s", "session_id", "cost_usd")
+    same = (
+        "kind",
+        "outcome",
+        "reason",
+        "message",
+        "exit_code",
+        "signal",
+        "duration_s",
+        "session_id",
+        "cost_usd",
+        "cost_kind",
+    )
     assert [events[-1].get(name) for name in same] == [run.ended.get(name) for name in same]
 
 

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from inspan.folds.costs import BY, By, GroupTotals, Subtotal, group_spendings, sum_spendings
+from inspan.folds.costs import BY, By, GroupTotals, Subtotal, group_spendings, read_cost, sum_spendings
+from inspan.protocol.cost import Cost
+from inspan.protocol.events import MessageEnded, RunEnded
 from inspan.protocol.spending import Spending
 from inspan.protocol.usage import Usage
 
@@ -17,7 +19,7 @@ NOTHING = Subtotal(
     usage=None,
     calls_without_usage=0,
     runs_without_usage=0,
-    cost_usd=None,
+    cost=Cost(kind="not_paid"),
     calls_without_cost=0,
     runs_without_cost=0,
 )
@@ -46,7 +48,11 @@ def agent_spending(run_id: str, **fields: Any) -> Spending:
     return call(run_id, 0, role="", source="agent", **fields)
 
 
-def test_nothing_costs_an_unknown_amount() -> None:
+def paid(usd: float) -> Cost:
+    return Cost(kind="paid", usd=usd)
+
+
+def test_for_nothing_nothing_was_paid() -> None:
     assert sum_spendings([]) == GroupTotals(
         name="total",
         overall=NOTHING,
@@ -59,15 +65,26 @@ def test_nothing_costs_an_unknown_amount() -> None:
 
 def test_calls_and_told_runs_add_up_and_are_shown_apart() -> None:
     rows = [call("1"), call("1", 2, role="retry"), agent_spending("2"), call("3", role="side", scripted=True)]
-    three = NOTHING._replace(runs=2, calls=3, usage=ONE + ONE + ONE, cost_usd=0.75)
-    one = NOTHING._replace(runs=1, calls=1, usage=ONE, cost_usd=0.25)
+    three = NOTHING._replace(runs=2, calls=3, usage=ONE + ONE + ONE, cost=_and_not_paid(0.5))
+    one = NOTHING._replace(runs=1, calls=1, usage=ONE, cost=paid(0.25))
+    unpaid = one._replace(cost=Cost(kind="not_paid", not_paid_usd=0.25))
     assert sum_spendings(rows, name="all") == GroupTotals(
         name="all",
-        overall=NOTHING._replace(runs=3, calls=3, usage=ONE + ONE + ONE + ONE, cost_usd=1.0),
+        overall=NOTHING._replace(runs=3, calls=3, usage=ONE + ONE + ONE + ONE, cost=_and_not_paid(0.75)),
         sources={"gateway": three, "agent": one._replace(calls=0)},
-        roles={"main": one, "side": one, "retry": one},
-        scripted=one,
+        roles={"main": one, "side": unpaid, "retry": one},
+        scripted=unpaid,
     )
+
+
+def _and_not_paid(usd: float) -> Cost:
+    return Cost(kind="paid", usd=usd, not_paid_usd=0.25)
+
+
+def test_a_scripted_call_without_a_price_makes_no_cost_unknown() -> None:
+    rows = [call("1"), call("2", scripted=True, nano=None)]
+    assert sum_spendings(rows).overall.cost == paid(0.25)
+    assert sum_spendings(rows[1:]).overall.cost == Cost(kind="not_paid")
 
 
 def test_what_some_did_not_tell_is_counted_beside_the_sum_of_the_others() -> None:
@@ -83,7 +100,7 @@ def test_what_some_did_not_tell_is_counted_beside_the_sum_of_the_others() -> Non
         usage=ONE + ONE,
         calls_without_usage=1,
         runs_without_usage=1,
-        cost_usd=0.25,
+        cost=Cost(kind="partial", usd=0.25, unknown_calls=2, unknown_runs=1),
         calls_without_cost=2,
         runs_without_cost=1,
     )
@@ -91,18 +108,18 @@ def test_what_some_did_not_tell_is_counted_beside_the_sum_of_the_others() -> Non
 
 def test_what_nobody_told_is_unknown_and_not_zero() -> None:
     found = sum_spendings([agent_spending("1", usage=None, nano=None), call("2", usage=None, nano=None)]).overall
-    assert (found.usage, found.cost_usd) == (None, None)
+    assert (found.usage, found.cost) == (None, Cost(kind="unknown", unknown_calls=1, unknown_runs=1))
 
 
 def test_a_zero_that_was_told_is_a_zero_and_an_error_that_cost_nothing_misses_no_tokens() -> None:
     assert sum_spendings([agent_spending("1", usage=Usage(), nano=0)]).overall == NOTHING._replace(
-        runs=1, usage=Usage(), cost_usd=0.0
+        runs=1, usage=Usage(), cost=paid(0.0)
     )
-    assert sum_spendings([call("1", usage=None, nano=0)]).overall == NOTHING._replace(runs=1, calls=1, cost_usd=0.0)
+    assert sum_spendings([call("1", usage=None, nano=0)]).overall == NOTHING._replace(runs=1, calls=1, cost=paid(0.0))
 
 
 def test_many_small_costs_add_up_exactly() -> None:
-    assert sum_spendings([call(str(number), nano=100_000_000) for number in range(1000)]).overall.cost_usd == 100.0
+    assert sum_spendings([call(str(number), nano=100_000_000) for number in range(1000)]).overall.cost == paid(100.0)
 
 
 _RUNS = [
@@ -135,4 +152,23 @@ def test_groups_are_in_the_order_of_their_names_and_the_newest_day_first(
 def test_no_run_is_lost_or_counted_twice_by_grouping(by: By) -> None:
     found = group_spendings(_RUNS, by=by)
     assert sum(each.overall.runs for each in found) == len(_RUNS)
-    assert sum(each.overall.cost_usd or 0.0 for each in found) == sum_spendings(_RUNS).overall.cost_usd
+    assert sum(each.overall.cost.usd or 0.0 for each in found) == sum_spendings(_RUNS).overall.cost.usd
+
+
+_OLD: list[tuple[str, float | None, int, Cost]] = [
+    ("live", 0.5, 0, paid(0.5)),
+    ("direct", 0.5, 0, paid(0.5)),
+    ("", None, 0, Cost(kind="unknown", unknown_runs=1)),
+    ("live", 0.5, 2, Cost(kind="partial", usd=0.5, unknown_calls=2)),
+    ("script:/s.toml", 0.5, 0, Cost(kind="not_paid", not_paid_usd=0.5)),
+    ("replay:/tape", None, 0, Cost(kind="not_paid")),
+]
+
+
+@pytest.mark.parametrize(("model_from", "usd", "missing", "cost"), _OLD)
+def test_a_log_of_before_there_were_kinds_of_cost_is_read_by_its_model(
+    model_from: str, usd: float | None, missing: int, cost: Cost
+) -> None:
+    run = RunEnded(outcome="completed", reason="done", cost_usd=usd, calls_without_cost=missing)
+    message = MessageEnded(id="m", outcome="completed", reason="done", cost_usd=usd, calls_without_cost=missing)
+    assert [read_cost(ended, model_from=model_from) for ended in (run, message)] == [cost, cost]

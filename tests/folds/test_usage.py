@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from inspan.folds.summary import summarize
+from inspan.folds.summary import Summary, summarize
 from inspan.folds.usage import CallSums, compare_usage, group_by_model, group_by_role, sum_calls
+from inspan.protocol.cost import Cost
 from inspan.protocol.events import ModelCallEnded, TurnCompleted, UsageDiffers
 from inspan.protocol.usage import Usage
 
@@ -50,20 +51,43 @@ def test_many_small_costs_add_up_exactly() -> None:
     assert sum_calls(summarize(call(number, cost_usd=0.1) for number in range(1000)).measured).cost_usd == 100.0
 
 
-def test_a_runs_cost_is_what_the_gateway_could_price_and_else_the_agents() -> None:
+def test_a_runs_cost_is_what_the_gateway_counted_and_the_agents_word_only_where_it_saw_no_call() -> None:
     told = TurnCompleted(cost_usd=9.0)
-    assert summarize([call(1), call(2), told]).spent_usd == 0.5
-    assert summarize([call(1, cost_usd=None)]).spent_usd is None
-    assert summarize([call(1, cost_usd=None), told]).spent_usd == 9.0
-    assert summarize([told]).spent_usd == 9.0
+    assert summarize([call(1), call(2), told]).cost == Cost(kind="paid", usd=0.5)
+    unpriced = Cost(kind="unknown", unknown_calls=1)
+    assert summarize([call(1, cost_usd=None)]).cost == unpriced
+    assert summarize([call(1, cost_usd=None), told]).cost == unpriced
+    assert summarize([told]).cost == Cost(kind="paid", usd=9.0)
+    assert summarize([TurnCompleted(usage=ONE)]).cost == Cost(kind="unknown", unknown_runs=1)
+
+
+@pytest.mark.parametrize("model_from", ["script:/s.toml", "replay:/tape.jsonl"])
+def test_nobody_is_paid_for_the_answers_of_a_script_or_a_cassette(model_from: str) -> None:
+    priced, unpriced = call(1, cost_usd=None, not_paid_usd=0.25), call(2, cost_usd=None)
+    for events, usd in (([], None), ([priced], 0.25), ([unpriced], None), ([priced, unpriced, priced], 0.5)):
+        told = Summary(model_from=model_from)
+        for event in (*events, *([TurnCompleted(usage=ONE, cost_usd=9.0)] if events else [])):
+            told.add(event)
+        assert told.cost == Cost(kind="not_paid", not_paid_usd=usd)
+
+
+def test_an_agent_that_went_past_its_script_may_have_paid() -> None:
+    past = Summary(model_from="script:/s.toml")
+    past.add(TurnCompleted(usage=ONE, cost_usd=9.0))
+    assert past.cost == Cost(kind="paid", usd=9.0)
+
+
+def test_a_run_that_never_came_to_a_call_cost_nothing_where_the_gateway_would_have_seen_one() -> None:
+    assert Summary(model_from="live").cost == Cost(kind="paid", usd=0.0)
+    assert Summary(model_from="direct").cost == Cost(kind="unknown", unknown_runs=1)
 
 
 def test_a_call_without_a_price_does_not_make_the_agents_word_the_runs_cost() -> None:
     told = TurnCompleted(usage=Usage(), cost_usd=0.0)
     hung_up = call(2, usage=None, cost_usd=None, problem="client hung up")
     some, none = summarize([call(1), hung_up, told]), summarize([hung_up, told])
-    assert (some.spent_usd, some.unpriced_calls) == (0.25, 1)
-    assert (none.spent_usd, none.spent, none.unpriced_calls) == (None, None, 0)
+    assert some.cost == Cost(kind="partial", usd=0.25, unknown_calls=1)
+    assert (none.cost, none.spent) == (Cost(kind="unknown", unknown_calls=1), None)
 
 
 def test_a_difference_that_was_told_is_kept() -> None:

@@ -92,6 +92,9 @@ ENDED = RunEnded(
     resets_at=1700000000.5,
     denied=["shell"],
     told=USAGE,
+    calls_without_cost=1,
+    cost_kind="partial",
+    not_paid_usd=0.5,
 )
 EXAMPLES: tuple[Event, ...] = (
     STARTED,
@@ -114,6 +117,9 @@ EXAMPLES: tuple[Event, ...] = (
         model_calls=1,
         denied=["Bash"],
         resets_at=5.0,
+        calls_without_cost=1,
+        cost_kind="partial",
+        not_paid_usd=0.5,
     ),
     SessionConfigured(model="m", effort="low", mode="review"),
     ChannelChanged(before="rpc", after="acp", reason="it ended with exit code 2"),
@@ -162,6 +168,7 @@ EXAMPLES: tuple[Event, ...] = (
         role="retry",
         extras={"searches": 1},
         cost_usd=0.25,
+        not_paid_usd=0.5,
     ),
     BudgetRefused(node="run 1", message="no room", call=2),
     UsageDiffers(told=USAGE, measured=USAGE, percent=1.5),

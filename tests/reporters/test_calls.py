@@ -28,31 +28,31 @@ def test_calls_are_told_by_role_and_model_with_the_source_of_the_cost() -> None:
     events = [call(1), call(2, role="retry"), call(3, role="side", model="small", cost_usd=None)]
     assert list(format_calls(run(*events, TurnCompleted(usage=ONE, cost_usd=0.5)))) == [
         "calls: 3 (1 main, 1 side, 1 retry)",
-        "large: 2 calls, 20 in, 6 cache read, 10 out, $0.5000",
-        "small: 1 call, 10 in, 3 cache read, 5 out, cost unknown",
-        "cost: $0.5000 counted by the gateway, unknown for 1 of 3 calls; $0.5000 reported by the agent",
+        "large: 2 calls, 20 in, 6 cache read, 10 out, cost: $0.50",
+        "small: 1 call, 10 in, 3 cache read, 5 out, cost: unknown",
+        "cost: $0.50 + unknown for 1 call · counted by the gateway, not known for small; the agent reported $0.50",
     ]
 
 
 def test_a_model_that_nobody_named_and_tokens_that_nobody_stated_are_said_to_be_unknown() -> None:
     assert list(format_calls(run(call(1, model="", usage=None, cost_usd=None)))) == [
         "calls: 1 (1 main)",
-        "unknown model: 1 call, no tokens stated, cost unknown",
-        "cost: unknown to the gateway; not reported by the agent",
+        "unknown model: 1 call, no tokens stated, cost: unknown",
+        "cost: unknown · counted by the gateway, not known for an unknown model; the agent reported none",
     ]
 
 
 def test_some_calls_of_a_model_may_have_no_price() -> None:
     lines = list(format_calls(run(call(1), call(2, cost_usd=None))))
-    assert lines[1] == "large: 2 calls, 20 in, 6 cache read, 10 out, $0.2500, unknown for 1 of them"
+    assert lines[1] == "large: 2 calls, 20 in, 6 cache read, 10 out, cost: $0.25 + unknown for 1 call"
 
 
 def test_a_run_without_a_gateway_has_its_agents_word_alone() -> None:
     assert list(format_calls(run(TurnCompleted(usage=ONE, cost_usd=0.5)))) == [
-        "cost: $0.5000 reported by the agent; no call was counted by the gateway"
+        "cost: $0.50 · the agent reported $0.50; no call was counted by the gateway"
     ]
     assert list(format_calls(run(TurnCompleted(usage=ONE)))) == [
-        "cost: not reported by the agent; no call was counted by the gateway"
+        "cost: unknown · the agent reported none; no call was counted by the gateway"
     ]
 
 
@@ -65,7 +65,15 @@ def test_a_difference_between_the_counts_is_told() -> None:
 
 def test_the_same_is_data_for_a_program() -> None:
     apart = UsageDiffers(told=ONE, measured=ONE + ONE, percent=50.0)
-    one = {"calls": 1, "usage": SPELLED, "calls_without_tokens": 0, "cost_usd": 0.25, "calls_without_cost": 0}
+    one = {
+        "calls": 1,
+        "usage": SPELLED,
+        "calls_without_tokens": 0,
+        "cost_usd": 0.25,
+        "cost_kind": "paid",
+        "not_paid_usd": None,
+        "calls_without_cost": 0,
+    }
     assert calls_to_dict(run(call(1), TurnCompleted(usage=ONE, cost_usd=0.5), apart)) == {
         **one,
         "roles": {"main": one},
@@ -73,7 +81,15 @@ def test_the_same_is_data_for_a_program() -> None:
         "told": {"usage": SPELLED, "cost_usd": 0.5},
         "differs_percent": 50.0,
     }
-    nothing = {"calls": 0, "usage": None, "calls_without_tokens": 0, "cost_usd": None, "calls_without_cost": 0}
+    nothing = {
+        "calls": 0,
+        "usage": None,
+        "calls_without_tokens": 0,
+        "cost_usd": None,
+        "cost_kind": None,
+        "not_paid_usd": None,
+        "calls_without_cost": 0,
+    }
     assert calls_to_dict(run()) == {
         **nothing,
         "roles": {},

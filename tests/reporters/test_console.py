@@ -76,7 +76,7 @@ def test_the_ending_of_an_agents_node_has_everything_that_is_known() -> None:
         "✘ check: limited (rate_limit) in 2.0s",
         "  too many requests",
         "  files changed: none reported",
-        "  tokens: 10 in, 1 out · cost: not reported",
+        "  tokens: 10 in, 1 out · cost: unknown",
         "  → Wait.",
         "– deploy: skipped",
     ]
@@ -92,7 +92,7 @@ def test_the_summary_of_a_run_has_duration_statuses_tokens_and_cost() -> None:
         "  ✔ fix     agent    completed in 1m02s",
         "  ✘ check   agent    limited (rate_limit) in 2.0s",
         "  – deploy  command  skipped",
-        "  tokens: 210 in, 40 cache read, 20 cache write, 15 out (6 reasoning) · cost: $0.0125, not reported by check",
+        "  tokens: 210 in, 40 cache read, 20 cache write, 15 out (6 reasoning) · cost: $0.0125 + unknown for check",
     ]
 
 
@@ -102,7 +102,7 @@ def test_tokens_and_cost_that_nobody_reported_are_called_so() -> None:
     assert screen.getvalue().splitlines() == [
         "✔ run: success in 1m05s",
         "  ✔ build  command  success in 0.2s",
-        "  tokens: not reported · cost: not reported",
+        "  tokens: not reported · cost: unknown",
     ]
 
 
@@ -113,7 +113,7 @@ def test_a_run_that_is_its_only_node_is_summed_up_once_and_without_names() -> No
         "Done.",
         "✔ completed in 1.5s",
         "  files changed: /w/a",
-        "  tokens: 3 in, 2 out · cost: $0.5000 (scripted model: nothing was paid)",
+        "  tokens: 3 in, 2 out · cost: not paid ($0.50 at list prices)",
     ]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from inspan.contracts.reporter import NodeReport, NodeResult, Reporter, RunReport
+from inspan.protocol.cost import Cost
 from inspan.protocol.events import AnswerGiven, Event, RunEnded, TextDelta, TextSaid, ThreadStarted
 from inspan.protocol.outcome import OUTCOMES, Outcome
 from inspan.protocol.usage import Usage
@@ -47,6 +48,7 @@ RESULT = NodeResult(
     duration_s=1.5,
     usage=Usage(input=3, output=2),
     cost_usd=0.5,
+    cost_kind="paid",
     session_id="s-1",
     outcome="completed",
     reason="done",
@@ -117,6 +119,7 @@ def test_only_a_completed_run_is_a_success(outcome: Outcome) -> None:
     assert result == NodeResult(
         status="success" if outcome == "completed" else "failed",
         error="why",
+        cost_kind="unknown",
         outcome=outcome,
         reason="unknown",
         next_step="then",
@@ -124,10 +127,18 @@ def test_only_a_completed_run_is_a_success(outcome: Outcome) -> None:
 
 
 def test_a_cost_that_nobody_paid_says_so() -> None:
-    scripted = report_all(Notes(), run_started(model_from="script:/s"), ENDED)
-    unknown = report_all(Notes(), run_started(model_from="script:/s"), RunEnded(outcome="completed", reason="done"))
-    assert scripted and scripted.cost_note == "scripted model: nothing was paid"
-    assert unknown and (unknown.cost_usd, unknown.cost_note) == (None, "")
+    priced = report_all(Notes(), run_started(model_from="script:/s"), ENDED)
+    played = report_all(Notes(), run_started(model_from="replay:/s"), RunEnded(outcome="completed", reason="done"))
+    assert priced and priced.cost == Cost(kind="not_paid", not_paid_usd=0.5)
+    assert played and played.cost == Cost(kind="not_paid")
+    assert [(each.cost_usd, each.cost_note) for each in (priced, played)] == [(None, "nothing was paid")] * 2
+
+
+def test_a_cost_of_which_a_part_is_unknown_says_so() -> None:
+    ended = RunEnded(outcome="completed", reason="done", cost_usd=0.5, calls_without_cost=1, model_calls=3)
+    result = report_all(Notes(), run_started(), ended)
+    assert result and result.cost == Cost(kind="partial", usd=0.5, unknown_calls=1)
+    assert result.cost_note == "unknown for 1 of 3 calls"
 
 
 @pytest.mark.parametrize("method", ["node_start", "node_output", "node_complete", "run_complete"])

@@ -42,6 +42,7 @@ def test_every_call_is_a_line() -> None:
         "duration_s": 62.0,
         "usage": usage,
         "cost_usd": 0.0125,
+        "cost_kind": "paid",
         "session_id": "s-1",
         "outcome": "completed",
         "reason": "done",
@@ -52,6 +53,7 @@ def test_every_call_is_a_line() -> None:
         "duration_s": 2.0,
         "usage": {"input": 10, "output": 1},
         "cost_usd": None,
+        "cost_kind": "unknown",
         "outcome": "limited",
         "reason": "rate_limit",
         "next_step": "Wait.",
@@ -68,6 +70,8 @@ def test_every_call_is_a_line() -> None:
             "duration_s": 65.0,
             "usage": {**usage, "input": 210, "output": 15},
             "cost_usd": 0.0125,
+            "cost_kind": "partial",
+            "not_paid_usd": None,
             "unpriced": ["check"],
             "nodes": [
                 {"node": "fix", "type": "agent", "result": fixed},
@@ -85,6 +89,7 @@ def test_what_nobody_reported_is_null_and_not_0() -> None:
     complete, run = lines_of(stream)
     assert (complete["result"]["usage"], complete["result"]["cost_usd"]) == (None, None)
     assert (run["usage"], run["cost_usd"]) == (None, None)
+    assert (complete["result"]["cost_kind"], run["cost_kind"]) == (None, "unknown")
 
 
 def test_the_chunks_of_an_agent_say_what_they_are() -> None:

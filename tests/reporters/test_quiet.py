@@ -47,7 +47,7 @@ def test_a_run_that_is_its_only_node_is_told_once_and_without_a_name(capsys: pyt
         "✘ limited (rate_limit) in 2.0s",
         "  too many requests",
         "  files changed: none reported",
-        "  tokens: 10 in, 1 out · cost: not reported",
+        "  tokens: 10 in, 1 out · cost: unknown",
         "  → Wait.",
     ]
 

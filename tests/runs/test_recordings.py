@@ -55,6 +55,7 @@ def test_the_end_holds_what_the_frames_told() -> None:
         duration_s=1.5,
         session_id=SESSION,
         usage=Usage(input=160, output=14, cache_read=40, reasoning=6),
+        cost_kind="not_paid",
     )
 
 

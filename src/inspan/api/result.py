@@ -6,7 +6,9 @@ from typing import Any
 import msgspec
 
 from inspan.errors import AgentFailed, RateLimitError, ToolPermissionError
+from inspan.folds.costs import read_cost
 from inspan.folds.summary import DeniedCall, Summary
+from inspan.protocol.cost import Cost, sum_costs
 from inspan.protocol.events import MessageEnded, RunEnded
 from inspan.protocol.outcome import Outcome, Reason, Status, status_of
 from inspan.protocol.reasons import REASONS
@@ -28,9 +30,10 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
 class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
     """How a run ended. `message` is the agent's last word, `answer` the value that fits the schema where one was given.
 
-    `cost_cents` is `None` where nobody reported a cost, never 0. `denied` lists every tool call that was not allowed,
-    in a run that went well too. `attempts` are the runs that it took: more than one where an answer was repaired, and
-    then `tokens_used`, `cost_cents` and `duration_s` are those of all of them.
+    `cost_cents` is what was paid: `None` where nobody knows it or nobody is paid, never 0, and `cost` tells which.
+    `denied` lists every tool call that was not allowed, in a run that went well too. `attempts` are the
+    runs that it took: more than one where an answer was repaired, and then `tokens_used`, `cost`, `cost_cents` and
+    `duration_s` are those of all of them.
     """
 
     run_id: str
@@ -41,6 +44,7 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
     answer: Any = None
     tokens_used: Usage = Usage()
     cost_cents: float | None = None
+    cost: Cost = Cost(kind="unknown")
     rate_limit_hit: RateLimit | None = None
     session_id: str = ""
     files_changed: tuple[str, ...] = ()
@@ -93,6 +97,7 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
             outcome=self.outcome,
             tokens=self.tokens_used,
             cost_cents=self.cost_cents,
+            cost_kind=self.cost.kind,
             model_calls=self.model_calls,
             attempts=self.attempts,
         )
@@ -131,6 +136,7 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
 def build_result(folder: RunFolder, task: Task, summary: Summary) -> AgentResult:
     """The result of an ended run, live or from its log."""
     ended = summary.ended or RunEnded(outcome="lost", reason="supervisor_lost")
+    cost = read_cost(ended, model_from=summary.model_from)
     return AgentResult(
         run_id=folder.run_id,
         agent=summary.started.agent if summary.started else task.agent,
@@ -139,7 +145,8 @@ def build_result(folder: RunFolder, task: Task, summary: Summary) -> AgentResult
         message=restore_large_texts(summary.answer, folder=folder.path),
         answer=_load_answer(folder, task, summary) if ended.outcome == "completed" else None,
         tokens_used=ended.usage or Usage(),
-        cost_cents=None if ended.cost_usd is None else round(ended.cost_usd * 100, 7),
+        cost_cents=_to_cents(cost),
+        cost=cost,
         rate_limit_hit=_find_rate_limit(summary, ended),
         session_id=ended.session_id or summary.session_id,
         files_changed=tuple(ended.files_changed),
@@ -157,6 +164,7 @@ def build_result(folder: RunFolder, task: Task, summary: Summary) -> AgentResult
 def build_message_result(folder: RunFolder, task: Task, summary: Summary, ended: MessageEnded) -> AgentResult:
     """The result of one message of an open session; `summary` is of what was told since it went to the agent."""
     completed = ended.outcome == "completed"
+    cost = read_cost(ended, model_from=task.model_from)
     return AgentResult(
         run_id=folder.run_id,
         agent=task.agent,
@@ -165,7 +173,8 @@ def build_message_result(folder: RunFolder, task: Task, summary: Summary, ended:
         message=restore_large_texts(summary.answer, folder=folder.path),
         answer=_load_answer(folder, task, summary) if completed else None,
         tokens_used=ended.usage or Usage(),
-        cost_cents=None if ended.cost_usd is None else round(ended.cost_usd * 100, 7),
+        cost_cents=_to_cents(cost),
+        cost=cost,
         rate_limit_hit=RateLimit(reason=ended.message, resets_at=ended.resets_at)
         if summary.rate_limit or ended.reason == "rate_limit"
         else None,
@@ -183,11 +192,12 @@ def build_message_result(folder: RunFolder, task: Task, summary: Summary, ended:
 
 def merge_results(earlier: AgentResult, later: AgentResult) -> AgentResult:
     """The later of two attempts at one answer, with what both have used, changed and met."""
-    costs = [each.cost_cents for each in (earlier, later) if each.cost_cents is not None]
+    cost = sum_costs((earlier.cost, later.cost))
     return msgspec.structs.replace(
         later,
         tokens_used=earlier.tokens_used + later.tokens_used,
-        cost_cents=round(sum(costs), 7) if costs else None,
+        cost_cents=_to_cents(cost),
+        cost=cost,
         rate_limit_hit=later.rate_limit_hit or earlier.rate_limit_hit,
         files_changed=tuple(dict.fromkeys((*earlier.files_changed, *later.files_changed))),
         denied=(*earlier.denied, *later.denied),
@@ -195,6 +205,10 @@ def merge_results(earlier: AgentResult, later: AgentResult) -> AgentResult:
         duration_s=round(earlier.duration_s + later.duration_s, 3),
         attempts=(*earlier.attempts, *later.attempts),
     )
+
+
+def _to_cents(cost: Cost) -> float | None:
+    return None if cost.usd is None else round(cost.usd * 100, 7)
 
 
 def _load_answer(folder: RunFolder, task: Task, summary: Summary) -> Any:

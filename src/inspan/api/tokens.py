@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from inspan.errors import StateUnusable
+from inspan.protocol.cost import CostKind
 from inspan.protocol.outcome import Outcome
 from inspan.protocol.usage import Usage
 from inspan.stores.paths import state_error
@@ -19,7 +20,10 @@ _SCHEMA = 1
 
 
 class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What one answer took: `attempts` are the runs behind it, `cost_cents` is `None` where nobody reported a cost."""
+    """What one answer took: `attempts` are the runs behind it, `cost_cents` is `None` where nobody reported a cost.
+
+    `cost_kind` is missing in files of before.
+    """
 
     run_id: str
     agent: str
@@ -28,6 +32,7 @@ class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
     cost_cents: float | None
     model_calls: int
     attempts: tuple[str, ...]
+    cost_kind: CostKind | None = None
 
 
 def add_record(task_folder: str, record: TokenRecord) -> str:
@@ -77,7 +82,8 @@ def _sum_records(records: list[TokenRecord]) -> dict[str, Any]:
         "runs": sum(len(record.attempts) for record in records),
         "tokens": msgspec.structs.asdict(sum((record.tokens for record in records), Usage())),
         "cost_cents": round(sum(costs), 7) if costs else None,
-        "cost_not_reported": len(records) - len(costs),
+        "cost_not_reported": sum(each.cost_cents is None and each.cost_kind != "not_paid" for each in records),
+        "not_paid": sum(each.cost_kind == "not_paid" for each in records),
         "model_calls": sum(record.model_calls for record in records),
     }
 

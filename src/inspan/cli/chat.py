@@ -18,6 +18,7 @@ from inspan.protocol.events import (
 )
 from inspan.protocol.reasons import REASONS
 from inspan.protocol.wire import Record
+from inspan.reporters.costs import format_cost
 from inspan.runs.control_client import command_session
 from inspan.runs.follow import follow
 from inspan.stores.run_folder import RunFolder
@@ -206,6 +207,6 @@ class Chat:
 
 
 def _describe_cost(summary: Summary) -> str:
-    spent, cost = summary.spent, summary.spent_usd
+    spent = summary.spent
     tokens = f"{spent.total} tokens ({spent.cache_read} cached)" if spent else "no tokens told of"
-    return f"{summary.calls} model calls · {tokens} · {'cost unknown' if cost is None else f'${cost:.4f}'}"
+    return f"{summary.calls} model calls · {tokens} · cost: {format_cost(summary.cost)}"

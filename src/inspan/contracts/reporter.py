@@ -4,7 +4,9 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from inspan.protocol.cost import Cost, CostKind, build_cost, sum_costs
 from inspan.protocol.outcome import Outcome, Reason, Status
+from inspan.protocol.spending import NANO_PER_USD
 from inspan.protocol.usage import Usage
 
 NodeStatus = Literal["success", "failed", "skipped"]
@@ -13,8 +15,9 @@ NodeStatus = Literal["success", "failed", "skipped"]
 class NodeResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How one node ended. `None` for `usage` or `cost_usd` means that nobody reported it, and never 0.
 
-    A node that is an agent's run has the `outcome` and the `reason` of the run too. `cost_note` says what must be
-    known to read the cost, such as that nothing was paid.
+    A node that is an agent's run has the `outcome` and the `reason` of the run too. `cost_kind` tells apart what was
+    paid, what was not, and what nobody knows; where it is left out, that follows from `cost_usd`. `cost_note` says the
+    same in words, or what else must be known to read the cost.
     """
 
     status: NodeStatus
@@ -24,11 +27,25 @@ class NodeResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: Usage | None = None
     cost_usd: float | None = None
     cost_note: str = ""
+    cost_kind: CostKind | None = None
+    not_paid_usd: float | None = None
+    calls_without_cost: int = 0
     session_id: str = ""
     outcome: Outcome | None = None
     reason: Reason | None = None
     files_changed: tuple[str, ...] = ()
     next_step: str = ""
+
+    @property
+    def cost(self) -> Cost | None:
+        """The cost as one value; `None` for a node that has none to tell, such as a command."""
+        if self.cost_kind == "not_paid":
+            return Cost(kind="not_paid", not_paid_usd=self.not_paid_usd)
+        if self.cost_usd is None and self.usage is None and self.outcome is None:
+            return None
+        nano = None if self.cost_usd is None else round(self.cost_usd * NANO_PER_USD)
+        missing = self.calls_without_cost
+        return build_cost(nano, unknown_calls=missing, unknown_runs=int(nano is None and not missing))
 
 
 class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,14 +74,20 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cost_usd(self) -> float | None:
-        """The cost of all nodes that reported one; `unpriced` names those that should have."""
+        """What was paid for all nodes that reported it; `unpriced` names those that should have."""
         told = [node.result.cost_usd for node in self.nodes if node.result.cost_usd is not None]
         return sum(told) if told else None
 
     @property
+    def cost(self) -> Cost:
+        """The same as one value, with what was not paid beside it."""
+        told = [cost for node in self.nodes if (cost := node.result.cost)]
+        return sum_costs(told) if told else Cost(kind="unknown")
+
+    @property
     def unpriced(self) -> tuple[str, ...]:
-        """The nodes that used tokens and did not report what these cost."""
-        results = ((node.name, node.result) for node in self.nodes)
+        """The nodes that used tokens, did not report what these cost, and were not free."""
+        results = ((node.name, node.result) for node in self.nodes if node.result.cost_kind != "not_paid")
         return tuple(name for name, result in results if result.usage is not None and result.cost_usd is None)
 
 

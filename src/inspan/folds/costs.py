@@ -1,6 +1,6 @@
 """What was spent, summed in groups. A row is a call that the gateway counted, or a run as its agent told it.
 
-What nobody could tell is counted beside the sums, and is never a zero in them.
+What nobody could tell is counted beside the sums, and is never a zero in them; nor is what was not paid a part of them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -8,8 +8,12 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Literal, NamedTuple, get_args
 
+from inspan.protocol.cost import Cost, build_cost, is_paid_for, sum_costs
+from inspan.protocol.events import MessageEnded, RunEnded
 from inspan.protocol.spending import NANO_PER_USD, Source, Spending
 from inspan.protocol.usage import Usage
+
+from .summary import Summary
 
 By = Literal["agent", "model", "run", "day", "project", "session", "task", "role"]
 BY: tuple[By, ...] = get_args(By)
@@ -21,11 +25,11 @@ _UNKNOWN = "unknown"
 
 
 class Subtotal(NamedTuple):
-    """Rows together. `usage` and `cost_usd` are of the rows that say something; `None` where none does.
+    """Rows together. `usage` is of the rows that state one; `None` where none does. `cost` has apart what was not paid.
 
-    `calls` are those that the gateway counted; the rest are of calls and of runs that are missing in the sums. Of
-    `estimated_calls` no usage was stated to its end: for these, budgets count `estimated_usd` and `estimated_tokens`
-    more than the sums say.
+    `calls` are those that the gateway counted; the rest are of calls and of runs that are missing in the sums, paid for
+    or not. Of `estimated_calls` no usage was stated to its end: for these, budgets count `estimated_usd` and
+    `estimated_tokens` more than the sums say.
     """
 
     runs: int
@@ -33,7 +37,7 @@ class Subtotal(NamedTuple):
     usage: Usage | None
     calls_without_usage: int
     runs_without_usage: int
-    cost_usd: float | None
+    cost: Cost
     calls_without_cost: int
     runs_without_cost: int
     estimated_calls: int = 0
@@ -44,7 +48,7 @@ class Subtotal(NamedTuple):
 class GroupTotals(NamedTuple):
     """A group: all of it, what each source counted, and each role that the gateway told apart.
 
-    `scripted` is the part that was never paid, because a script answered in the model's place.
+    `scripted` is the part that was never paid, because a script or a cassette answered in the model's place.
     """
 
     name: str
@@ -74,9 +78,24 @@ def sum_spendings(spendings: Sequence[Spending], *, name: str = "total") -> Grou
     )
 
 
+def read_cost(ended: RunEnded | MessageEnded, *, model_from: str) -> Cost:
+    """The cost of a run or a message that has ended, also in a log of before there was a `cost_kind`."""
+    if ended.cost_kind == "not_paid":
+        return Cost(kind="not_paid", not_paid_usd=ended.not_paid_usd)
+    if ended.cost_kind is None and not is_paid_for(model_from):
+        return Cost(kind="not_paid", not_paid_usd=ended.cost_usd)
+    nano = None if ended.cost_usd is None else round(ended.cost_usd * NANO_PER_USD)
+    missing = ended.calls_without_cost
+    return build_cost(nano, unknown_calls=missing, unknown_runs=int(nano is None and not missing))
+
+
+def read_run_cost(summary: Summary) -> Cost:
+    """The cost of a run, ended or so far."""
+    return read_cost(summary.ended, model_from=summary.model_from) if summary.ended else summary.cost
+
+
 def _sum_rows(rows: Sequence[Spending]) -> Subtotal:
     usages = [row.usage for row in rows if row.usage is not None]
-    costs = [row.nano for row in rows if row.nano is not None]
     calls = [row for row in rows if row.source == "gateway"]
     runs = [row for row in rows if row.source == "agent"]
     more = [extra_charge(row) for row in rows if row.charged_tokens is not None]
@@ -87,12 +106,29 @@ def _sum_rows(rows: Sequence[Spending]) -> Subtotal:
         # A call that is known to have cost nothing, such as an error, is missing no tokens.
         calls_without_usage=sum(row.usage is None and row.nano != 0 for row in calls),
         runs_without_usage=sum(row.usage is None for row in runs),
-        cost_usd=sum(costs) / NANO_PER_USD if costs else None,
+        cost=_sum_cost(rows),
         calls_without_cost=sum(row.nano is None for row in calls),
         runs_without_cost=sum(row.nano is None for row in runs),
         estimated_calls=len(more),
         estimated_usd=sum(nano for nano, _ in more) / NANO_PER_USD,
         estimated_tokens=sum(tokens for _, tokens in more),
+    )
+
+
+def _sum_cost(rows: Sequence[Spending]) -> Cost:
+    parts = ([row for row in rows if row.scripted is scripted] for scripted in (False, True))
+    return sum_costs(_sum_alike(part) for part in parts if part)
+
+
+def _sum_alike(rows: Sequence[Spending]) -> Cost:
+    """The cost of rows that were all paid for, or none of them."""
+    known = [row.nano for row in rows if row.nano is not None]
+    missing = [row.source for row in rows if row.nano is None]
+    return build_cost(
+        sum(known) if known else None,
+        paid=not rows[0].scripted,
+        unknown_calls=missing.count("gateway"),
+        unknown_runs=missing.count("agent"),
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from inspan.protocol.cost import Cost, build_cost, is_counted, is_paid_for
 from inspan.protocol.events import (
     AnswerGiven,
     Event,
@@ -28,6 +29,7 @@ from inspan.protocol.events import (
 )
 from inspan.protocol.outcome import Reason
 from inspan.protocol.reasons import REASONS
+from inspan.protocol.spending import NANO_PER_USD
 from inspan.protocol.usage import Usage
 
 from .usage import CallKind, CallSums, sum_calls, sums_from_call
@@ -46,9 +48,10 @@ class DeniedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Summary:
-    """Feed it every event in order; read it at any time."""
+    """Feed it every event in order; read it at any time. `model_from` is for who lacks the run's first event."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, model_from: str = "") -> None:
+        self.model_from = model_from
         self.started: RunStarted | None = None
         self.ended: RunEnded | None = None
         self.usage: Usage | None = None
@@ -96,18 +99,28 @@ class Summary:
         return self.gateway_usage or (self.usage if is_known else None)
 
     @property
-    def spent_usd(self) -> float | None:
-        """The run's cost: that of the calls that the gateway could price, else as told, under the same condition."""
-        measured = sum_calls(self.measured)
-        if measured.cost_usd is not None:
-            return measured.cost_usd
-        return None if measured.without_usage else self.cost_usd
+    def is_paid(self) -> bool:
+        """Whether somebody is paid for this run's model: not where a script or a cassette answers."""
+        return is_paid_for(self.model_from)
 
     @property
-    def unpriced_calls(self) -> int:
-        """How many calls are missing in a cost that the gateway has counted."""
+    def cost(self) -> Cost:
+        """The run's cost so far: that of the calls which the gateway counted; the agent's word only where it saw none.
+
+        An agent prices a model that nobody lists as it likes, so its word does not stand in for an unknown price.
+        """
         measured = sum_calls(self.measured)
-        return 0 if measured.cost_usd is None else measured.without_cost
+        if measured.calls or not (self.is_paid or self.usage):
+            return measured.to_cost(paid=self.is_paid)
+        told = None if self.cost_usd is None else round(self.cost_usd * NANO_PER_USD)
+        if told is None and self._made_no_call:
+            return build_cost(0)
+        return build_cost(told, unknown_runs=int(told is None))
+
+    @property
+    def _made_no_call(self) -> bool:
+        """Whether the gateway would have seen a call: none came to it, and the agent has nothing from elsewhere."""
+        return is_counted(self.model_from) and self.usage is None and not self.answer
 
     def build_end(
         self,
@@ -120,7 +133,7 @@ class Summary:
         signal: int | None = None,
     ) -> RunEnded:
         """The last event of a run that ends now, for this reason, with all that is known of it."""
-        row = REASONS[reason]
+        row, cost = REASONS[reason], self.cost
         return RunEnded(
             outcome=row.outcome,
             reason=reason,
@@ -131,13 +144,15 @@ class Summary:
             duration_s=round(duration_s, 3),
             session_id=self.session_id,
             usage=self.spent,
-            cost_usd=self.spent_usd,
+            cost_usd=cost.usd,
             model_calls=self.calls,
             files_changed=self.files_changed,
             resets_at=self.rate_limit.resets_at if self.rate_limit else None,
             denied=self.denied,
             told=self.usage if self.gateway_usage else None,
-            calls_without_cost=self.unpriced_calls,
+            calls_without_cost=cost.unknown_calls,
+            cost_kind=cost.kind,
+            not_paid_usd=cost.not_paid_usd,
         )
 
     def add(self, event: Event) -> None:
@@ -156,6 +171,7 @@ def summarize(events: Iterable[Event]) -> Summary:
 
 def _on_run_started(summary: Summary, event: RunStarted) -> None:
     summary.started = event
+    summary.model_from = event.model_from
     summary.session_id = event.session_id
 
 

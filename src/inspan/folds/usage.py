@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from inspan.protocol.cost import Cost, build_cost
 from inspan.protocol.events import ModelCallEnded
 from inspan.protocol.http_status import is_error_status
 from inspan.protocol.spending import NANO_PER_USD
@@ -28,6 +29,10 @@ class CallSums(NamedTuple):
         """What the calls cost for which that is known; `None` where it is known for none."""
         return None if self.nano is None else self.nano / NANO_PER_USD
 
+    def to_cost(self, *, paid: bool) -> Cost:
+        """The same as a cost, of a run whose model is `paid` for or not."""
+        return build_cost(self.nano, paid=paid, unknown_calls=self.without_cost)
+
     def __or__(self, other: "CallSums") -> "CallSums":
         """Both together."""
         usages = [each.usage for each in (self, other) if each.usage is not None]
@@ -50,7 +55,8 @@ class CallKind(NamedTuple):
 
 def sums_from_call(event: ModelCallEnded) -> CallSums:
     """A call as sums of one; where it is known to cost nothing, such as an error, no tokens are missing."""
-    nano = None if event.cost_usd is None else round(event.cost_usd * NANO_PER_USD)
+    usd = event.not_paid_usd if event.cost_usd is None else event.cost_usd
+    nano = None if usd is None else round(usd * NANO_PER_USD)
     return CallSums(
         calls=1,
         usage=event.usage,

@@ -115,9 +115,10 @@ def period_start(per: Period, now: float) -> float:
 
 
 def format_dollars(nano: float) -> str:
-    """Dollars as people read them: two places, and more where they are needed."""
-    whole, _, places = f"{nano / NANO_PER_USD:.6f}".partition(".")
-    return f"${whole}.{places.rstrip('0').ljust(2, '0')}"
+    """Dollars as people read them: two to four places, and more where four would show nothing of them."""
+    places = 4 if not nano or abs(nano) >= NANO_PER_USD / 10_000 else 9
+    whole, _, rest = f"{nano / NANO_PER_USD:.{places}f}".partition(".")
+    return f"${whole}.{rest.rstrip('0').ljust(2, '0')}"
 
 
 def _get_amount(limit: Limit, amounts: Amounts) -> float:

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from .cost import CostKind
 from .outcome import FailureKind, Outcome, Reason
 from .session import HookName
 from .task import Access
@@ -115,6 +116,9 @@ class MessageEnded(_Event, frozen=True, kw_only=True, tag="message_ended"):
     model_calls: int = 0
     denied: list[str] = []
     resets_at: float | None = None
+    calls_without_cost: int = 0
+    cost_kind: CostKind | None = None
+    not_paid_usd: float | None = None
 
 
 class SessionConfigured(_Event, frozen=True, kw_only=True, tag="session_configured"):
@@ -338,7 +342,8 @@ class ModelCallEnded(_Event, frozen=True, kw_only=True, tag="model_call_ended"):
     """One call that the agent made to its model, as the gateway saw it.
 
     `role` parts its own work from what it asks on the side and from what it sends again; `extras` are numbers beside
-    the tokens that cost money; `cost_usd` is `None` where no price is known.
+    the tokens that cost money; `cost_usd` is `None` where no price is known, or nobody is paid. `not_paid_usd` is what
+    the answer of a script or a cassette would have cost, in a run with a budget in dollars.
     """
 
     call: int
@@ -353,6 +358,7 @@ class ModelCallEnded(_Event, frozen=True, kw_only=True, tag="model_call_ended"):
     role: Literal["main", "side", "retry"] = "main"
     extras: dict[str, int] = {}
     cost_usd: float | None = None
+    not_paid_usd: float | None = None
 
 
 class BudgetRefused(_Event, frozen=True, kw_only=True, tag="budget_refused"):
@@ -405,7 +411,9 @@ class EndingBegan(_Event, frozen=True, kw_only=True, tag="ending_began"):
 class RunEnded(_Event, frozen=True, kw_only=True, tag="run_ended"):
     """The last record of every log. `usage` is as the gateway counted, where there was one; `told` as the agent did.
 
-    `cost_usd` is without `calls_without_cost`, of which nobody could tell it.
+    `cost_usd` is without `calls_without_cost`, of which nobody could tell it. `cost_kind` says whether it is all of
+    what was paid, a part of it (`partial`), or why there is none: `unknown`, or `not_paid` for the answers of a script
+    or a cassette, which would have cost `not_paid_usd`.
     """
 
     outcome: Outcome
@@ -424,6 +432,8 @@ class RunEnded(_Event, frozen=True, kw_only=True, tag="run_ended"):
     denied: list[str] = []
     told: Usage | None = None
     calls_without_cost: int = 0
+    cost_kind: CostKind | None = None
+    not_paid_usd: float | None = None
 
 
 Event = (

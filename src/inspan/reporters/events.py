@@ -1,7 +1,9 @@
 """From the events of an agent's run to the calls of a reporter: the run is one node."""
 
 from inspan.contracts.reporter import NodeReport, NodeResult, Reporter, RunReport
+from inspan.folds.costs import read_cost
 from inspan.folds.summary import Summary
+from inspan.protocol.cost import Cost
 from inspan.protocol.events import Event, RunEnded, RunStarted
 from inspan.protocol.outcome import status_of
 
@@ -57,15 +59,18 @@ class EventReport:
 
 def build_node_result(summary: Summary, ended: RunEnded) -> NodeResult:
     """What an agent's run came to, as the result of a node."""
-    scripted = summary.started is not None and summary.started.model_from.startswith("script:")
+    cost = read_cost(ended, model_from=summary.model_from)
     return NodeResult(
         status=status_of(ended.outcome),
         output=summary.answer,
         error=ended.message,
         duration_s=ended.duration_s,
         usage=ended.usage,
-        cost_usd=ended.cost_usd,
-        cost_note="" if ended.cost_usd is None else _cost_note(ended, scripted=scripted),
+        cost_usd=cost.usd,
+        cost_note=_format_note(cost, calls=ended.model_calls),
+        cost_kind=cost.kind,
+        not_paid_usd=cost.not_paid_usd,
+        calls_without_cost=cost.unknown_calls,
         session_id=ended.session_id,
         outcome=ended.outcome,
         reason=ended.reason,
@@ -74,7 +79,7 @@ def build_node_result(summary: Summary, ended: RunEnded) -> NodeResult:
     )
 
 
-def _cost_note(ended: RunEnded, *, scripted: bool) -> str:
-    missing = ended.calls_without_cost
-    unknown = f"unknown for {missing} of {ended.model_calls} calls" if missing else ""
-    return "; ".join(filter(None, ("scripted model: nothing was paid" if scripted else "", unknown)))
+def _format_note(cost: Cost, *, calls: int) -> str:
+    if cost.kind == "not_paid":
+        return "nothing was paid"
+    return f"unknown for {cost.unknown_calls} of {calls} calls" if cost.kind == "partial" else ""

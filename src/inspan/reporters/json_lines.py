@@ -18,7 +18,8 @@ class JsonLinesReporter:
     """Writes to a stream, stdout unless another is given; raises what the stream raises.
 
     Texts are redacted and cut like those of a console; `left_out_bytes` says how much of a line's text is missing.
-    `usage` and `cost_usd` are null where they were not reported. The last line has the nodes without their words.
+    `usage` and `cost_usd` are null where they were not reported; `cost_kind` says whether there was anything to pay.
+    The last line has the nodes without their words.
     """
 
     def __init__(self, secrets: Secrets = None, *, stream: TextIO | None = None) -> None:
@@ -55,7 +56,7 @@ class JsonLinesReporter:
             status=report.status,
             duration_s=report.duration_s,
             usage=report.usage,
-            cost_usd=report.cost_usd,
+            **report.cost.to_fields(),
             unpriced=report.unpriced,
             nodes=list(map(_node_to_dict, report.nodes)),
         )
@@ -77,7 +78,9 @@ class JsonLinesReporter:
 
 
 def _to_dict(result: NodeResult) -> dict[str, Any]:
-    return {**msgspec.to_builtins(result), "usage": result.usage, "cost_usd": result.cost_usd}
+    cost = result.cost
+    kind = cost.kind if cost else None
+    return {**msgspec.to_builtins(result), "usage": result.usage, "cost_usd": result.cost_usd, "cost_kind": kind}
 
 
 def _node_to_dict(node: NodeReport) -> dict[str, Any]:

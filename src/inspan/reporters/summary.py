@@ -1,10 +1,11 @@
 """The words for how nodes and runs ended: status, duration, tokens, cost. What comes in is redacted already."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from inspan.contracts.reporter import NodeReport, NodeResult, NodeStatus, RunReport
 from inspan.protocol.usage import Usage
 
+from .costs import format_cost
 from .styles import Line
 from .text import Style, format_duration, truncate
 
@@ -21,9 +22,10 @@ def format_node(result: NodeResult, *, name: str = "") -> Iterator[Line]:
     is_agent = result.outcome is not None
     if is_agent or result.files_changed:
         yield truncate(f"  files changed: {', '.join(result.files_changed) or 'none reported'}"), ""
-    if is_agent or result.usage is not None or result.cost_usd is not None:
-        cost = _format_cost(result.cost_usd, notes=[result.cost_note])
-        yield f"  tokens: {format_tokens(result.usage)} · cost: {cost}", ""
+    if result.cost is not None:
+        # An agent's run says by its kind of cost what another node can only say in a note.
+        note = f" ({result.cost_note})" if result.cost_note and result.cost_kind is None else ""
+        yield f"  tokens: {format_tokens(result.usage)} · cost: {format_cost(result.cost)}{note}", ""
     if result.next_step:
         yield f"  → {truncate(result.next_step)}", ""
 
@@ -32,8 +34,7 @@ def format_run(report: RunReport) -> Iterator[Line]:
     """What a run came to: its duration, the status of each node, tokens and cost of all."""
     yield f"{MARKS[report.status]} run: {report.status} in {format_duration(report.duration_s)}", STYLES[report.status]
     yield from _format_table(report.nodes)
-    notes = dict.fromkeys(node.result.cost_note for node in report.nodes)
-    cost = _format_cost(report.cost_usd, notes=notes, unpriced=report.unpriced)
+    cost = format_cost(report.cost, unknown_of=report.unpriced)
     yield f"  tokens: {format_tokens(report.usage)} · cost: {cost}", ""
 
 
@@ -45,13 +46,6 @@ def format_tokens(usage: Usage | None) -> str:
     written = f", {usage.cache_write} cache write" if usage.cache_write else ""
     reasoning = f" ({usage.reasoning} reasoning)" if usage.reasoning else ""
     return f"{usage.input} in{read}{written}, {usage.output} out{reasoning}"
-
-
-def _format_cost(cost_usd: float | None, *, notes: Iterable[str], unpriced: tuple[str, ...] = ()) -> str:
-    if cost_usd is None:
-        return "not reported"
-    note = "".join(f" ({note})" for note in notes if note)
-    return f"${cost_usd:.4f}{note}" + (f", not reported by {', '.join(unpriced)}" if unpriced else "")
 
 
 def _format_ending(result: NodeResult) -> str:

@@ -103,10 +103,10 @@ class ConversationHost(Protocol):
 class _Running:
     """The message that is being worked on."""
 
-    def __init__(self, message: SendMessage) -> None:
+    def __init__(self, message: SendMessage, *, model_from: str) -> None:
         self.message = message
         self.ids = [message.id]
-        self.summary = Summary()
+        self.summary = Summary(model_from=model_from)
         self.started_at = time.monotonic()
         self.waited_s = 0.0
         self.stop_request: tuple[Reason, str] | None = None
@@ -275,7 +275,7 @@ class Conversation:
 
     def _start(self, message: SendMessage) -> None:
         self._cancel_timer()
-        self._running = _Running(message)
+        self._running = _Running(message, model_from=self._task.model_from)
         self._host.begin_message()
         preamble, self._preamble = self._preamble, ""
         self._tell(message, preamble)
@@ -454,6 +454,9 @@ class Conversation:
                     model_calls=ended.model_calls,
                     denied=ended.denied,
                     resets_at=ended.resets_at,
+                    calls_without_cost=ended.calls_without_cost,
+                    cost_kind=ended.cost_kind,
+                    not_paid_usd=ended.not_paid_usd,
                 )
                 for identity in running.ids
             ]

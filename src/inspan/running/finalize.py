@@ -5,7 +5,9 @@ import time
 import msgspec
 
 from inspan.errors import HarnessFault, StateUnusable
+from inspan.folds.costs import read_cost
 from inspan.folds.summary import Summary
+from inspan.protocol.cost import is_counted
 from inspan.protocol.events import RunEnded
 from inspan.protocol.outcome import status_of
 from inspan.protocol.plan import Plan
@@ -52,8 +54,9 @@ def finalize_run(state: str, folder: RunFolder, summary: Summary, *, secrets: Se
 def _record_spending(state: str, folder: RunFolder, summary: Summary, ended: RunEnded) -> None:
     """Enters what an agent told of a run without a gateway into the ledger, where deleting the run does not reach."""
     started = summary.started
-    if started is None or summary.calls or started.model_from not in ("", "direct"):
+    if started is None or summary.calls or is_counted(started.model_from):
         return
+    usd = read_cost(ended, model_from=started.model_from).usd
     from inspan.stores.ledger import Ledger  # Start-up time: runs behind a gateway have it open already.
 
     spending = Spending(
@@ -67,7 +70,7 @@ def _record_spending(state: str, folder: RunFolder, summary: Summary, ended: Run
         model=summary.model or started.model,
         role="",
         usage=ended.usage,
-        nano=None if ended.cost_usd is None else round(ended.cost_usd * NANO_PER_USD),
+        nano=None if usd is None else round(usd * NANO_PER_USD),
         source="agent",
         scripted=False,
     )

@@ -184,7 +184,8 @@ class ModelEndpoint:
         ended = self.last_call = self._build_event(call)
         limited = [RateLimited(message=ended.message, resets_at=call.resets_at)] if call.status == 429 else []
         if not self._plan.route.reaches_provider:
-            self._record([ended, *limited])
+            not_paid_usd = self._account.compute_cost_now(call) if self._account else None
+            self._record([msgspec.structs.replace(ended, not_paid_usd=not_paid_usd), *limited])
             self._told_of_call.set()
             return self._end_if_retried(ended)
         telling = asyncio.get_running_loop().create_task(self._report_cost(call, ended))

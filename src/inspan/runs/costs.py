@@ -26,6 +26,7 @@ def list_spendings(state: str, *, since: float = 0.0) -> list[Spending]:
 
 def _spending_from_entry(entry: Entry) -> Spending:
     row = entry.row
+    usd = row.not_paid_usd if entry.scripted else row.cost_usd
     return Spending(
         run_id=row.run_id,
         call=0,
@@ -37,7 +38,7 @@ def _spending_from_entry(entry: Entry) -> Spending:
         model=entry.model,
         role="",
         usage=entry.usage,
-        nano=None if row.cost_usd is None else round(row.cost_usd * NANO_PER_USD),
+        nano=None if usd is None else round(usd * NANO_PER_USD),
         source="agent",
         scripted=entry.scripted,
     )

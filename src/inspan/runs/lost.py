@@ -7,7 +7,9 @@ from inspan.containment.sweep import kill_run_processes
 from inspan.errors import StateUnusable
 from inspan.folds.costs import extra_charge
 from inspan.folds.summary import Summary
+from inspan.folds.usage import sums_from_call
 from inspan.protocol.amounts import format_dollars
+from inspan.protocol.cost import is_paid_for
 from inspan.protocol.events import ModelCallEnded, RunEnded
 from inspan.protocol.http_status import is_error_status
 from inspan.protocol.spending import NANO_PER_USD, Spending
@@ -20,7 +22,6 @@ from inspan.stores.paths import state_error
 from inspan.stores.run_folder import RunFolder, remove_file
 from inspan.stores.sessions import session_key_of
 
-_SCRIPTED = ("script", "replay")
 _LEDGER_WAIT_S = 2.0
 
 
@@ -91,7 +92,7 @@ def _collect_logged_calls(folder: RunFolder, summary: Summary, records: Sequence
     started = summary.started
     if started is None:
         return
-    session, scripted = session_key_of(folder), started.model_from.partition(":")[0] in _SCRIPTED
+    session, scripted = session_key_of(folder), not is_paid_for(started.model_from)
     for record in records:
         call = record.event
         if isinstance(call, ModelCallEnded) and call.usage is not None and _is_complete(call):
@@ -106,7 +107,7 @@ def _collect_logged_calls(folder: RunFolder, summary: Summary, records: Sequence
                 model=call.model,
                 role=call.role,
                 usage=call.usage,
-                nano=None if call.cost_usd is None else round(call.cost_usd * NANO_PER_USD),
+                nano=sums_from_call(call).nano,
                 source="gateway",
                 scripted=scripted,
             )
@@ -122,6 +123,7 @@ def _find_unlogged_calls(rows: Sequence[Spending], records: Sequence[Record]) ->
     wire = next((call.wire for call in heard.values()), "")
     for row in rows:
         if row.source == "gateway" and row.call not in heard:
+            usd = None if row.nano is None else row.nano / NANO_PER_USD
             yield ModelCallEnded(
                 call=row.call,
                 wire=wire,
@@ -129,7 +131,8 @@ def _find_unlogged_calls(rows: Sequence[Spending], records: Sequence[Record]) ->
                 usage=row.usage,
                 problem="lost",
                 role="side" if row.role == "side" else "retry" if row.role == "retry" else "main",
-                cost_usd=None if row.nano is None else row.nano / NANO_PER_USD,
+                cost_usd=None if row.scripted else usd,
+                not_paid_usd=usd if row.scripted else None,
             )
 
 

@@ -150,7 +150,7 @@ def _build_run_ended(driver: Driver, summary: Summary, recorded: Recording, *, s
             schema=recording.task_from_header(recorded.header).output_schema,
         )
     )
-    return summary.build_end(
+    ended = summary.build_end(
         verdict.reason,
         verdict.message,
         next_step=verdict.step,
@@ -158,6 +158,8 @@ def _build_run_ended(driver: Driver, summary: Summary, recorded: Recording, *, s
         exit_code=left.exit,
         signal=left.signal,
     )
+    # Playing it pays nobody, and a recording does not tell whether its run did.
+    return msgspec.structs.replace(ended, cost_usd=None, cost_kind="not_paid", not_paid_usd=ended.cost_usd)
 
 
 def _build_header(folder: RunFolder, records: list[Record], *, with_prompt: bool) -> Header:

@@ -125,6 +125,14 @@ class SpendingAccount:
         )
         return None if nano is None else nano / NANO_PER_USD
 
+    def compute_cost_now(self, call: "ModelCall") -> float | None:
+        """The same where its prices were looked up already, as they were for each call of a budget in dollars."""
+        card = self._cards.get(call.model)
+        if not self._is_priced or card is None:
+            return None
+        nano = compute_call_cost(card, status=call.status, usage=call.usage, extras=call.extras)
+        return None if nano is None else nano / NANO_PER_USD
+
     @property
     def _is_priced(self) -> bool:
         in_dollars = any(budget.usd is not None for budget in self._plan.task.budgets.values())

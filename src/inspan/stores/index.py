@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from inspan.errors import StateUnusable
+from inspan.protocol.cost import Cost, CostKind
 from inspan.protocol.usage import Usage
 
 from .paths import FREE_SPACE_HINT, make_private_folder, state_error
@@ -20,7 +21,7 @@ from .run_folder import remove_file
 if TYPE_CHECKING:
     import sqlite3
 
-_VERSION = 4
+_VERSION = 5
 # What SQLite answers when the system does not let it: permission, read-only, input and output, full, cannot open.
 _DENIED = frozenset({3, 8, 10, 13, 14})
 _TABLE = """
@@ -28,6 +29,7 @@ CREATE TABLE IF NOT EXISTS run (
     run_id TEXT PRIMARY KEY, project TEXT NOT NULL, task TEXT NOT NULL, agent TEXT NOT NULL,
     started_at REAL NOT NULL, duration_s REAL NOT NULL, outcome TEXT NOT NULL, reason TEXT NOT NULL,
     prompt TEXT NOT NULL, tokens INTEGER NOT NULL, cost_usd REAL, session_id TEXT NOT NULL, cwd TEXT NOT NULL,
+    cost_kind TEXT NOT NULL, not_paid_usd REAL,
     model TEXT NOT NULL, scripted INTEGER NOT NULL,
     input INTEGER, output INTEGER, cache_read INTEGER, cache_write INTEGER, reasoning INTEGER
 ) WITHOUT ROWID
@@ -50,6 +52,13 @@ class Row(NamedTuple):
     cost_usd: float | None
     session_id: str
     cwd: str = ""
+    cost_kind: CostKind = "unknown"
+    not_paid_usd: float | None = None
+
+    @property
+    def cost(self) -> Cost:
+        """The cost as one value."""
+        return Cost(kind=self.cost_kind, usd=self.cost_usd, not_paid_usd=self.not_paid_usd)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

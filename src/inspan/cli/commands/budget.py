@@ -9,7 +9,9 @@ import click
 from inspan.cli.output import format_columns, format_duration, print_json
 from inspan.protocol.amounts import Amounts, format_dollars
 from inspan.protocol.budget import format_budget
+from inspan.protocol.cost import Cost, build_cost
 from inspan.protocol.spending import NANO_PER_USD
+from inspan.reporters.costs import format_cost, format_count
 from inspan.stores.ledger_tree import BudgetStatus, read_tree
 from inspan.stores.paths import state_home
 
@@ -46,6 +48,7 @@ def _to_dict(status: BudgetStatus) -> dict[str, Any]:
             "seconds": round(status.spent.seconds, 3),
             "restarts": status.spent.restarts,
         },
+        **_build_cost(status).to_fields(),
         "reserved": _amounts(status.reserved),
         "since": status.since or None,
         "unpriced_calls": status.unpriced,
@@ -67,7 +70,7 @@ def _cells(status: BudgetStatus) -> tuple[str, ...]:
     return (
         f"{_INDENT[status.node]}{status.node} {name}{scripted}",
         format_budget(status.budget) or "-",
-        format_dollars(spent.nano) + ("?" if status.unpriced else ""),
+        format_cost(_build_cost(status)),
         str(spent.tokens),
         str(spent.calls),
         format_duration(spent.seconds),
@@ -77,16 +80,26 @@ def _cells(status: BudgetStatus) -> tuple[str, ...]:
     )
 
 
+def _build_cost(status: BudgetStatus) -> Cost:
+    """What the node's calls cost; an agent without a gateway tells it once for a run, and has no calls here."""
+    spent, unpriced = status.spent, status.unpriced
+    is_unknown = not status.scripted and unpriced > 0 and not spent.nano and unpriced >= spent.calls
+    is_unpriced = status.scripted and not spent.nano
+    return build_cost(
+        None if is_unknown or is_unpriced else spent.nano, paid=not status.scripted, unknown_calls=unpriced
+    )
+
+
 def _notes(statuses: list[BudgetStatus]) -> list[str]:
     projects = [each for each in statuses if each.node == "project"]
-    unpriced, estimated = sum(each.unpriced for each in projects), sum(each.estimated for each in projects)
+    unpriced = sum(each.unpriced for each in projects if not each.scripted)
+    estimated = sum(each.estimated for each in projects)
     notes: list[str] = []
     if unpriced:
-        notes.append(f"{_format_calls(unpriced)} of models without a known price: what they cost is not in COST.\n")
+        calls = format_count(unpriced, "model call")
+        notes.append(f"Unknown, and not in COST: what {calls} cost; a run without a gateway counts as one.\n")
     if estimated:
-        notes.append(f"{_format_calls(estimated)} without a usage from the provider: counted here by an estimate.\n")
+        notes.append(
+            f"{format_count(estimated, 'model call')} without a usage from the provider: counted here by an estimate.\n"
+        )
     return notes
-
-
-def _format_calls(count: int) -> str:
-    return f"{count} model call{'' if count == 1 else 's'}"

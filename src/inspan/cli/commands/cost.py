@@ -11,6 +11,7 @@ from inspan.cli.moments import Moment
 from inspan.cli.output import format_columns, print_json
 from inspan.folds.costs import BY, By, GroupTotals, Subtotal, group_spendings, sum_spendings
 from inspan.protocol.usage import Usage
+from inspan.reporters.costs import format_cost, format_count, format_usd
 from inspan.runs.costs import list_spendings
 from inspan.spending.pricing import PriceTable, Pricing
 from inspan.stores.paths import cache_home, state_home
@@ -48,7 +49,7 @@ def _to_dict(sums: GroupTotals) -> dict[str, Any]:
         "name": sums.name,
         **_part_to_dict(sums.overall),
         "scripted_runs": sums.scripted.runs,
-        "scripted_usd": sums.scripted.cost_usd or 0.0,
+        "scripted_usd": sums.scripted.cost.not_paid_usd or 0.0,
         "sources": {source: _part_to_dict(part) for source, part in sums.sources.items()},
         "roles": {role: _part_to_dict(part) for role, part in sums.roles.items()},
     }
@@ -61,7 +62,7 @@ def _part_to_dict(part: Subtotal) -> dict[str, Any]:
         **{name: getattr(part.usage, name) if part.usage else None for name in _TOKEN_KINDS},
         "tokens_not_reported": part.runs_without_usage,
         "calls_without_tokens": part.calls_without_usage,
-        "cost_usd": part.cost_usd,
+        **part.cost.to_fields(),
         "cost_not_reported": part.runs_without_cost,
         "calls_without_cost": part.calls_without_cost,
         "estimated_calls": part.estimated_calls,
@@ -78,48 +79,33 @@ def _cells(sums: GroupTotals) -> tuple[str, ...]:
         str(part.runs),
         str(part.calls),
         *tokens,
-        _format_cost(part, unpaid=sums.scripted.calls_without_cost),
+        format_cost(part.cost),
     )
-
-
-def _format_cost(part: Subtotal, *, unpaid: int = 0) -> str:
-    """What is known of it. Calls that nobody is paid for, and that were not priced either, are missing to nobody."""
-    missing = part.calls_without_cost - unpaid
-    if part.cost_usd is None and not missing:
-        return "nothing paid" if unpaid else "not reported"
-    said = [] if part.cost_usd is None else [f"${part.cost_usd:.4f}"]
-    said += [f"unknown for {_format_count(missing, 'call')}"] if missing else []
-    said += [f"not reported by {_format_count(part.runs_without_cost, 'run')}"] if part.runs_without_cost else []
-    return ", ".join(said)
 
 
 def _notes(total: GroupTotals, table: PriceTable | None) -> Iterator[str]:
     counted, told = total.sources["gateway"], total.sources["agent"]
     if counted.calls:
-        rest = f"; as its agent reported it: {_format_count(told.runs, 'run')}" if told.runs else ""
-        calls, runs = _format_count(counted.calls, "call"), _format_count(counted.runs, "run")
+        rest = f"; as its agent reported it: {format_count(told.runs, 'run')}" if told.runs else ""
+        calls, runs = format_count(counted.calls, "call"), format_count(counted.runs, "run")
         yield f"Counted by the gateway: {calls} of {runs}{rest}."
     for role, name in _ROLE_TITLES.items():
         part = total.roles[role]
         if part.calls:
             tokens = part.usage.total if part.usage else 0
-            yield f"{name}: {_format_count(part.calls, 'call')}, {tokens} tokens, {_format_cost(part)}."
+            yield f"{name}: {format_count(part.calls, 'call')}, {tokens} tokens, cost: {format_cost(part.cost)}."
     if told.runs_without_usage:
-        yield f"Tokens were not reported by {_format_count(told.runs_without_usage, 'run')}."
+        yield f"Tokens were not reported by {format_count(told.runs_without_usage, 'run')}."
     if counted.calls_without_usage:
-        yield f"Tokens were not stated in the answers to {_format_count(counted.calls_without_usage, 'call')}."
+        yield f"Tokens were not stated in the answers to {format_count(counted.calls_without_usage, 'call')}."
     if counted.estimated_calls:
         yield (
-            f"Budgets count ${counted.estimated_usd:.4f} and {counted.estimated_tokens} tokens more, by an estimate, "
-            f"for {_format_count(counted.estimated_calls, 'call')} of which the usage was not stated to the end."
+            f"Budgets count {format_usd(counted.estimated_usd)} and {counted.estimated_tokens} tokens more, "
+            f"by an estimate, for {format_count(counted.estimated_calls, 'call')} of which the usage was not stated "
+            "to the end."
         )
-    scripted = total.scripted
-    if scripted.runs:
-        unpaid = f"${scripted.cost_usd:.4f} was never paid" if scripted.cost_usd else "nothing was paid"
-        yield f"A scripted model answered {_format_count(scripted.runs, 'run')}: {unpaid}."
+    if total.scripted.runs:
+        answered = format_count(total.scripted.runs, "run")
+        yield f"A script or a cassette answered {answered}: {format_cost(total.scripted.cost)}."
     if table:
         yield f"Prices: {table}."
-
-
-def _format_count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -99,7 +99,7 @@ def _run_demo(agent: Driver, folder: Path) -> int:
 
 
 def _print_next_steps(run_id: str, path: str) -> None:
-    click.echo("cost: nothing was paid; tokens are the scenario's numbers")
+    click.echo("cost: not paid; tokens are the scenario's numbers")
     click.echo(f"run folder: {path}")
     name = "inspan" if shutil.which("inspan") else _command_name()
     click.echo(f"next: {name} show {run_id}   ·   {name} events {run_id}   ·   {name} doctor")

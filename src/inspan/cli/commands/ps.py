@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inspan.cli.output import format_columns, format_duration, print_json
+from inspan.reporters.costs import format_cost_cell
 from inspan.reporters.states import format_live_state, format_outcome
 from inspan.runs.list_all import add_ended, list_active
 from inspan.stores.index import Row
@@ -65,16 +66,15 @@ def _to_dict(state: str, row: Row, states: _States) -> dict[str, Any]:
 
 
 def _cells(row: Row, states: _States, now: float) -> tuple[str, ...]:
-    run_id, _, _, agent, started_at, duration_s, outcome, reason, prompt, tokens, cost_usd, *_ = row
+    run_id, _, _, agent, started_at, duration_s, outcome, reason, prompt, tokens, *_ = row
     live = states.get(run_id)
-    cost = "-" if cost_usd is None else f"${cost_usd:.4f}"
     return (
         run_id,
         agent,
         format_live_state(live, now=now) if live else format_outcome(outcome, reason),
         format_duration(duration_s),
         str(tokens),
-        cost,
+        format_cost_cell(row.cost),
         format_duration(now - started_at),
         prompt,
     )

@@ -8,6 +8,7 @@ import msgspec
 from inspan.cli.console import Console, truncate
 from inspan.cli.output import print_json
 from inspan.cli.run_names import RunName, pick_run
+from inspan.folds.costs import read_run_cost
 from inspan.reporters.call_summary import calls_to_dict, format_calls
 from inspan.reporters.states import format_live_state
 from inspan.reporters.text import escape_controls
@@ -36,6 +37,7 @@ def command(run: str, as_json: bool) -> None:
             ended=msgspec.to_builtins(summary.ended),
             output=summary.answer,
             calls=calls_to_dict(summary),
+            **read_run_cost(summary).to_fields(),
             state=live,
         )
         return
