@@ -1,6 +1,7 @@
 """Asking the person at this terminal what the agent asks; anybody else may answer first."""
 
 import sys
+from collections.abc import Callable
 
 import click
 
@@ -24,8 +25,9 @@ class InlineAnswers:
     """Hears the events of a run. What is still open once there is nothing more to hear is asked here, where this is a
     terminal: most of it is answered by a rule at once."""
 
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(self, folder: RunFolder, *, before_asking: Callable[[], None] = lambda: None) -> None:
         self._folder = folder
+        self._before_asking = before_asking
         self._fold = SessionFold()
         self._asked: set[str] = set()
         self._present = bool(sys.stdin and sys.stdin.isatty() and sys.stderr.isatty())
@@ -39,6 +41,7 @@ class InlineAnswers:
         for identity, question in list(self._fold.questions.items()):
             if self._present and identity not in self._asked:
                 self._asked.add(identity)
+                self._before_asking()
                 self._send(_ask_person(question))
 
     def _send(self, answer: Answer) -> None:

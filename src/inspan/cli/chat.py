@@ -45,7 +45,7 @@ class Chat:
         self._state = state
         self._folder = folder
         self._input = given
-        self._console = Console(sys.stdout)
+        self._console = Console(sys.stdout, live=False)
         self._summary = Summary()
         self._fold = SessionFold()
         self._changed = threading.Condition()

@@ -1,22 +1,176 @@
-"""Events on the screen of the command line: the console reporter, for a run that is its only node.
+"""Events on the screen of the command line, for a run that is its only node: live at a terminal, else line by line.
 
 What it shows comes from the log and is redacted already.
 """
 
-from typing import TextIO
+import os
+import signal
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TextIO
 
-from inspan.protocol.events import Event
+import msgspec
+
+from inspan.protocol.events import Event, RunEnded, ToolCompleted, ToolFailed
+from inspan.protocol.wire import Record
 from inspan.reporters.console import ConsoleReporter
 from inspan.reporters.events import report_events
 from inspan.reporters.text import truncate as truncate
+from inspan.reporters.text import wants_colour
+from inspan.stores.large_text import restore_large_texts
+from inspan.stores.run_folder import RunFolder, read_json
+
+from .streams import is_live
+
+if TYPE_CHECKING:
+    from inspan.reporters.live_console import LiveConsole, LiveOptions
+
+LINES = 12
+"""How much is shown of a tool's output, unless all is wanted."""
+
+_IDLE_S = 0.5
+# A process has one terminal: whoever else writes to it must know what stands there.
+_on_terminal: "list[tuple[LiveConsole, TextIO]]" = []
 
 
 class Console:
-    """Shows the events of one run as they come. `lines` limits what is shown of a tool's output, `None` shows all."""
+    """Shows the events of one run as they come. `lines` limits what is shown of a tool's output, `None` shows all.
 
-    def __init__(self, stream: TextIO | None = None, *, lines: int | None = 12) -> None:
-        self._report = report_events(ConsoleReporter(stream=stream, lines=lines, alone=True))
+    At a terminal there is a status line, where a `folder` says which run is followed. Use `hold_terminal` around it.
+    """
 
-    def show(self, event: Event) -> None:
-        """Prints what this event has to say, which may be nothing."""
-        self._report.show(event)
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        *,
+        lines: int | None = LINES,
+        folder: RunFolder | None = None,
+        live: bool | None = None,
+        stoppable: bool = False,
+    ) -> None:
+        self._stream = stream or sys.stderr
+        self._folder = folder
+        self._live: LiveConsole | None = None
+        if live if live is not None else is_live(self._stream):
+            self._live = _make_live_console(self._stream, lines=lines, folder=folder, stoppable=stoppable)
+        else:
+            self._report = report_events(ConsoleReporter(stream=stream, lines=lines, alone=True))
+
+    def show(self, event: Event, *, at: float | None = None) -> None:
+        """Prints what this event has to say, which may be nothing; `at` is when it was told."""
+        if self._live:
+            whole = _restore_output(event, self._folder) if self._folder else event
+            self._live.show(Record(number=0, at=at or 0.0, event=whole), timed=at is not None)
+        else:
+            self._report.show(event)
+
+    def skip(self, event: Event, at: float) -> None:
+        """Takes an event in that is not to be shown: what follows is told with it in mind."""
+        if self._live:
+            self._live.skip(Record(number=0, at=at, event=event))
+
+    @property
+    def answer(self) -> str:
+        """The answer of a run that has ended."""
+        if self._live:
+            return self._live.summary.answer
+        return self._report.result.output if self._report.result else ""
+
+    def tick(self) -> None:
+        """There is nothing new: the clock of the status line goes on."""
+        if self._live:
+            self._live.tick()
+
+    def wait_s(self) -> float:
+        """How long to wait for a record before the next `tick`."""
+        return self._live.wait_s if self._live else _IDLE_S
+
+    def hide(self) -> None:
+        """Makes room for a question on the same terminal."""
+        if self._live:
+            self._live.hide()
+
+    @contextmanager
+    def hold_terminal(self) -> Generator[None]:
+        """While it lasts, a job that is stopped leaves a clean terminal; after it, the status line is gone."""
+        if self._live is None:
+            yield
+            return
+        entry = self._live, self._stream
+        _on_terminal.append(entry)
+        before = signal.getsignal(signal.SIGTSTP)
+        if before is signal.SIG_DFL:
+            signal.signal(signal.SIGTSTP, _stop_job)
+        try:
+            yield
+        finally:
+            if before is signal.SIG_DFL:
+                signal.signal(signal.SIGTSTP, before)
+            _on_terminal.remove(entry)
+            self._live.close()
+
+
+def _restore_output(event: Event, folder: RunFolder) -> Event:
+    """A large output lies beside the log; its end, where the error stands, is what is shown of it."""
+    if not isinstance(event, ToolCompleted | ToolFailed) or not event.output.startswith("[large: "):
+        return event
+    return msgspec.structs.replace(event, output=restore_large_texts(event.output, folder=folder.path))
+
+
+def clear_terminal() -> None:
+    """Takes the status line away for somebody who writes past the console, as a signal handler must."""
+    from inspan.reporters.live_screen import ERASE_BELOW  # Start-up time: only at a terminal.
+
+    for console, stream in _on_terminal:
+        os.write(stream.fileno(), f"{ERASE_BELOW}\r\n".encode())
+        console.resume()
+
+
+def _stop_job(number: int, frame: FrameType | None) -> None:
+    clear_terminal()
+    signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTSTP)
+    signal.signal(signal.SIGTSTP, _stop_job)
+
+
+def _make_live_console(
+    stream: TextIO, *, lines: int | None, folder: RunFolder | None, stoppable: bool
+) -> "LiveConsole":
+    # Start-up time: a pipe needs none of it.
+    from inspan.reporters.live_console import LiveConsole
+    from inspan.reporters.live_screen import LiveScreen, read_size
+
+    screen = LiveScreen(stream, colour=wants_colour(stream), size=lambda: read_size(stream))
+    return LiveConsole(screen, _collect_options(folder, lines=lines, stoppable=stoppable))
+
+
+def _collect_options(folder: RunFolder | None, *, lines: int | None, stoppable: bool) -> "LiveOptions":
+    from inspan.protocol.budget import Budget  # Start-up time, as above.
+    from inspan.protocol.limits import Limits
+    from inspan.reporters.live_console import LiveOptions
+
+    if folder is None:
+        return LiveOptions(lines=lines, status=False)
+    task: Any = read_json(folder.file("run.json")).get("task") or {}
+    return LiveOptions(
+        stays_open=bool(task.get("session")),
+        prompted=bool(task.get("prompt")),
+        timeout_s=msgspec.convert(task.get("limits") or {}, Limits).timeout_s,
+        budget=msgspec.convert(task.get("budgets") or {}, dict[str, Budget]).get("run", Budget()),
+        lines=lines,
+        stoppable=stoppable,
+        commands=_list_commands if stoppable else lambda ended: (),
+    )
+
+
+def _list_commands(ended: RunEnded) -> Sequence[str]:
+    """What a person is likely to type after a run, of the commands that there are."""
+    wanted = [
+        ("diff", "inspan diff", ended.files_changed),
+        ("undo", "inspan undo", ended.files_changed),
+        ("resume", 'inspan resume "…"', ended.session_id and ended.outcome == "completed"),
+    ]
+    folder = os.path.join(os.path.dirname(__file__), "commands")
+    return [words for name, words, useful in wanted if useful and os.path.exists(os.path.join(folder, f"{name}.py"))]

@@ -17,7 +17,6 @@ from inspan.errors import HarnessFault, OutputRefused
 from inspan.protocol.commands import Cancel
 from inspan.protocol.events import RunEnded
 from inspan.protocol.wire import SCHEMA, Record, encode
-from inspan.reporters.console import ConsoleReporter
 from inspan.reporters.events import report_events
 from inspan.reporters.text import escape_controls
 from inspan.runs.find import stop
@@ -27,6 +26,7 @@ from inspan.stores.run_folder import RunFolder
 from inspan.system.platform import open_pipe
 
 from .answer_inline import InlineAnswers
+from .console import LINES, Console, clear_terminal
 from .output import add_run_id
 from .start_run import ENDINGS
 
@@ -45,11 +45,15 @@ def follow_run(
     show: Callable[[Record], None],
     from_number: int = 1,
     on_idle: Callable[[], None] | None = None,
+    wait_s: Callable[[], float] | None = None,
 ) -> RunEnded:
-    """Shows every record from a number on until the last, which it gives back even where it was not to be shown."""
+    """Shows every record from a number on until the last, which it gives back even where it was not to be shown.
+
+    `on_idle` is called when there is nothing new, at the latest after as long as `wait_s` says.
+    """
     gc.enable()  # This may go on for hours.
     ended: RunEnded | None = None
-    for record in follow(state, folder):
+    for record in follow(state, folder, wait_s=wait_s):
         if record is None:
             if on_idle:
                 on_idle()
@@ -136,6 +140,7 @@ class StopSignals:
         if not again:
             # Not `print`: the signal may have come in the middle of one, and a buffer is not entered twice.
             with suppress(OSError):
+                clear_terminal()
                 os.write(2, b"stopping; press Ctrl-C again to kill\n")
 
 
@@ -146,14 +151,33 @@ def stop_on_signals(folder: RunFolder) -> StopSignals:
     return signals
 
 
-def follow_as_json(state: str, folder: RunFolder, *, quiet: bool) -> FollowedRun:
+def follow_as_json(state: str, folder: RunFolder, *, quiet: bool, verbose: bool) -> FollowedRun:
     """Prints every record of a run that this command has started, as JSON; its answer is in them."""
     return FollowedRun(ended=follow_run(state, folder, show=print_record))
 
 
-def follow_as_text(state: str, folder: RunFolder, *, quiet: bool) -> FollowedRun:
+def follow_as_text(state: str, folder: RunFolder, *, quiet: bool, verbose: bool) -> FollowedRun:
     """Shows the progress of a run that this command has started, on stderr."""
-    report = report_events(_make_quiet_reporter() if quiet else ConsoleReporter(alone=True))
+    if quiet:
+        return _follow_quietly(state, folder)
+    console = Console(sys.stderr, folder=folder, stoppable=True, lines=None if verbose else LINES)
+    answers = InlineAnswers(folder, before_asking=console.hide)
+
+    def show(record: Record) -> None:
+        console.show(record.event, at=record.at)
+        answers.hear(record.event)
+
+    def wait() -> None:
+        answers.ask()
+        console.tick()
+
+    with console.hold_terminal():
+        ended = follow_run(state, folder, show=show, on_idle=wait, wait_s=console.wait_s)
+    return FollowedRun(ended=ended, answer=restore_large_texts(console.answer, folder=folder.path))
+
+
+def _follow_quietly(state: str, folder: RunFolder) -> FollowedRun:
+    report = report_events(_make_quiet_reporter())
     answers = InlineAnswers(folder)
 
     def show(record: Record) -> None:

@@ -2,7 +2,8 @@
 
 import sys
 import uuid
-from collections.abc import Callable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,7 +11,6 @@ from inspan.protocol.commands import Delivery, SendMessage
 from inspan.protocol.events import Event, MessageEnded, MessageSent, MessageStarted, RunEnded, TextSaid
 from inspan.protocol.reasons import REASONS
 from inspan.protocol.session import FIRST_MESSAGE
-from inspan.protocol.wire import Record
 from inspan.runs.control_client import command_session
 from inspan.runs.follow import follow
 from inspan.stores.event_log import iter_log
@@ -21,6 +21,9 @@ from .answer_inline import InlineAnswers
 from .follow import print_record
 from .output import print_json
 
+if TYPE_CHECKING:
+    from .console import Console
+
 
 def send_message(folder: RunFolder, text: str, *, when: Delivery) -> tuple[str, int]:
     """Sends a message; gives its id and the number of the last record before it. Raises where it is refused."""
@@ -30,31 +33,60 @@ def send_message(folder: RunFolder, text: str, *, when: Delivery) -> tuple[str, 
     return identity, number
 
 
-def follow_message(state: str, folder: RunFolder, identity: str, *, after: int, as_json: bool, quiet: bool) -> int:
+def follow_message(
+    state: str, folder: RunFolder, identity: str, *, after: int, as_json: bool, quiet: bool, verbose: bool
+) -> int:
     """Shows what follows until the message has ended; its answer goes to stdout. Gives the exit code."""
-    show = _choose_view(as_json=as_json, quiet=quiet)
-    answers = InlineAnswers(folder) if not as_json else None
+    console = None if as_json or quiet else _open_console(folder, verbose=verbose)
+    with console.hold_terminal() if console else nullcontext():
+        ended, answer = _follow_to_end(state, folder, identity, after=after, as_json=as_json, console=console)
+    if ended is None:
+        return 1
+    _print_answer(restore_large_texts(answer, folder=folder.path), as_json=as_json, quiet=quiet)
+    if ended.outcome != "completed" and not as_json:
+        _print_failure(ended)
+    return REASONS[ended.reason].exit_code
+
+
+def _open_console(folder: RunFolder, *, verbose: bool) -> "Console":
+    from .console import LINES, Console  # Start-up time: whoever wants JSON needs no console.
+
+    return Console(sys.stderr, folder=folder, lines=None if verbose else LINES)
+
+
+def _follow_to_end(
+    state: str, folder: RunFolder, identity: str, *, after: int, as_json: bool, console: "Console | None"
+) -> "tuple[MessageEnded | RunEnded | None, str]":
+    """The end of the message, or of the run that it was for, and the last thing said."""
+    answers = InlineAnswers(folder, before_asking=console.hide if console else lambda: None) if not as_json else None
     answer, begun = "", False
-    for record in follow(state, folder):
+    for record in follow(state, folder, wait_s=console.wait_s if console else None):
         if record is None:
             if answers:
                 answers.ask()
+            if console:
+                console.tick()
             continue
+        event = record.event
+        is_end = isinstance(event, RunEnded) or (isinstance(event, MessageEnded) and event.id == identity)
+        if as_json and record.number > after:
+            print_record(record)
+        elif console and record.number > after and not is_end:
+            console.show(event, at=record.at)
+        elif console:
+            # The end is told by whoever called; what was before the message is known, and not told again.
+            console.skip(event, record.at)
         if record.number <= after:
             continue
-        show(record)
-        event = record.event
         if answers:
             answers.hear(event)
         begun = begun or _begins(event, identity)  # What was said until then was said to somebody else.
         if begun and isinstance(event, TextSaid) and not event.parent:
             answer = event.text
-        if isinstance(event, RunEnded) or (isinstance(event, MessageEnded) and event.id == identity):
-            _print_answer(restore_large_texts(answer, folder=folder.path), as_json=as_json, quiet=quiet)
-            if event.outcome != "completed" and not as_json:
-                _print_failure(event)
-            return REASONS[event.reason].exit_code
-    return 1
+        if is_end:
+            assert isinstance(event, RunEnded | MessageEnded)
+            return event, answer
+    return None, answer
 
 
 def _begins(event: Event, identity: str) -> bool:
@@ -63,23 +95,12 @@ def _begins(event: Event, identity: str) -> bool:
     return isinstance(event, MessageStarted) and event.id == identity
 
 
-def follow_first_message(state: str, folder: RunFolder, *, as_json: bool, quiet: bool) -> int:
+def follow_first_message(state: str, folder: RunFolder, *, as_json: bool, quiet: bool, verbose: bool) -> int:
     """Follows the prompt of a session that was just opened, and leaves it open."""
-    code = follow_message(state, folder, FIRST_MESSAGE, after=0, as_json=as_json, quiet=quiet)
+    code = follow_message(state, folder, FIRST_MESSAGE, after=0, as_json=as_json, quiet=quiet, verbose=verbose)
     if not as_json and not quiet:
         click.echo(f"session {folder.run_id} is open: inspan send {folder.run_id} …", err=True)
     return code
-
-
-def _choose_view(*, as_json: bool, quiet: bool) -> Callable[[Record], None]:
-    if as_json:
-        return print_record
-    if quiet:
-        return lambda record: None
-    from .console import Console  # Start-up time: whoever wants JSON needs no console.
-
-    console = Console(sys.stderr)
-    return lambda record: None if isinstance(record.event, RunEnded) else console.show(record.event)
 
 
 def _print_failure(event: MessageEnded | RunEnded) -> None:

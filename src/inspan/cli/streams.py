@@ -51,6 +51,13 @@ def set_up() -> None:
     sys.stderr = _open_stream(2, sys.stderr, best_effort=True)
 
 
+def is_live(stream: "TextIO") -> bool:
+    """Whether somebody looks at this stream who can be shown things that move: no pipe, no CI, no dumb terminal."""
+    if os.environ.get("TERM", "dumb") in ("", "dumb") or os.environ.get("CI"):
+        return False
+    return stream.isatty() and (stream.encoding or "").lower().replace("-", "") == "utf8"
+
+
 def _open_stream(number: int, given: "TextIO | None", *, best_effort: bool) -> "TextIO":
     """The stream as Python made it, or one that leads nowhere; a mark that this terminal cannot show is no fault."""
     raw = _Output(number, best_effort=best_effort)

@@ -3,22 +3,28 @@
 import msgspec
 
 from inspan.contracts.permissions import subject_of
-from inspan.protocol.events import PermissionAsked
+from inspan.protocol.events import EndingBegan, PermissionAsked, TextDelta, TurnCompleted, TurnFailed, TurnInterrupted
 from inspan.protocol.session import SessionState
 from inspan.protocol.wire import Record
 
 from .session import OpenQuestion, SessionFold
 
+# After one of these the model is not what is waited for: it is talking, or has finished.
+_NOT_WAITING = (TextDelta, TurnCompleted, TurnFailed, TurnInterrupted, EndingBegan)
+
 
 class LiveState(SessionState, frozen=True, kw_only=True, omit_defaults=True):
     """`subject` is what the tool at work, or the question that waits, is about; `since` is from when on it is so.
 
-    `asks_for` says whether the question is for a permission or for an answer.
+    `asks_for` says whether the question is for a permission or for an answer. Without a tool at work and with no text
+    on its way, the run `waits_for_model`; `heard_at` is when something was last told.
     """
 
     subject: str = ""
     since: float = 0.0
     asks_for: str = ""
+    waits_for_model: bool = False
+    heard_at: float = 0.0
 
 
 class LiveStateFold:
@@ -28,6 +34,8 @@ class LiveStateFold:
         self._fold = SessionFold(stays_open=stays_open, prompted=prompted)
         self._key: tuple[str, ...] = ()
         self._since = 0.0
+        self._heard_at = 0.0
+        self._waits = False
 
     @property
     def state(self) -> LiveState:
@@ -37,9 +45,13 @@ class LiveStateFold:
             subject=_subject_of_question(question) if question else self._subject_of_tool(),
             since=self._since,
             asks_for=("permission" if isinstance(question, PermissionAsked) else "answer") if question else "",
+            waits_for_model=state.status == "working" and not state.tool and self._waits,
+            heard_at=self._heard_at,
         )
 
     def add(self, record: Record) -> None:
+        self._heard_at = record.at
+        self._waits = not isinstance(record.event, _NOT_WAITING)
         if not self._fold.add(record.event) and self._key:
             return
         state, tool = self._fold.state, self._fold.tool

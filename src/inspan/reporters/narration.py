@@ -243,9 +243,18 @@ def _on_turn_failed(event: TurnFailed) -> list[TextChunk]:
 def _on_model_call_ended(event: ModelCallEnded) -> list[TextChunk]:
     if not event.problem and not is_error_status(event.status):
         return []
+    return _make_line(f"! model call {event.call}: {event.status or '-'} {_explain_call(event)}", "warning")
+
+
+def _explain_call(event: ModelCallEnded) -> str:
     # A problem with a colon in it has said why.
-    words = event.problem if ":" in event.problem else ": ".join(filter(None, (event.problem, event.message)))
-    return _make_line(f"! model call {event.call}: {event.status or '-'} {words}", "warning")
+    return event.problem if ":" in event.problem else ": ".join(filter(None, (event.problem, event.message)))
+
+
+def describe_failed_call(event: ModelCallEnded) -> str:
+    """What became of a call that failed: what the provider answered, or why there is no answer."""
+    _, colon, why = event.problem.partition(": ")
+    return why if colon else " ".join(filter(None, (str(event.status or ""), _explain_call(event))))
 
 
 def _on_unrecognized(event: Unrecognized) -> list[TextChunk]:

@@ -9,9 +9,17 @@ from typing import Literal, TextIO
 MAX_OUTPUT_BYTES = 50 * 1024
 """The most that a reporter shows of one thing."""
 
-Style = Literal["", "dim", "bold", "red", "green", "yellow", "cyan"]
+Style = Literal["", "dim", "bold", "italic", "red", "green", "yellow", "cyan"]
 
-_CODES: dict[str, str] = {"dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_CODES: dict[str, str] = {
+    "dim": "2",
+    "bold": "1",
+    "italic": "3",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "cyan": "36",
+}
 # What an agent prints must not move the reader's cursor, or worse: control characters are shown, not obeyed.
 _VISIBLE = {
     **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"},

@@ -1,7 +1,7 @@
 """Following a run's log until its last record: the steps are the same for whoever blocks and for whoever awaits."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 from inspan.protocol.wire import Record
@@ -38,8 +38,11 @@ def iter_steps(folder: RunFolder) -> Iterator[Step]:
         yield "closing"
 
 
-def follow(state: str, folder: RunFolder) -> Iterator[Record | None]:
-    """Records as they come, until the run's last; `None` when nothing was new for a while."""
+def follow(state: str, folder: RunFolder, *, wait_s: Callable[[], float] | None = None) -> Iterator[Record | None]:
+    """Records as they come, until the run's last; `None` when nothing was new for a while.
+
+    `wait_s` says how long that while may be, each time anew.
+    """
     with FolderWatch(folder.path) as watch:
         for step in iter_steps(folder):
             if isinstance(step, Record):
@@ -49,6 +52,6 @@ def follow(state: str, folder: RunFolder) -> Iterator[Record | None]:
             elif step == "lost":
                 refresh_summary(state, folder)
             elif step == "change":
-                watch.wait(POLL_S)
+                watch.wait(min(POLL_S, wait_s()) if wait_s else POLL_S)
             else:
                 time.sleep(CLOSE_POLL_S)

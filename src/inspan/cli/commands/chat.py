@@ -19,7 +19,7 @@ from inspan.stores.event_log import iter_log
 from inspan.stores.paths import make_private_folder, state_home
 from inspan.stores.run_folder import RunFolder, read_json
 
-_NOT_HERE = ("prompt", "detach", "as_json", "quiet", "keep_open", "schema", "partial")
+_NOT_HERE = ("prompt", "detach", "as_json", "quiet", "verbose", "keep_open", "schema", "partial")
 _HELP = """Talk with an agent: one session, many messages.
 
 Each line is a message; /help lists the commands. With --resume, a session that is still open is taken up again, and

@@ -87,8 +87,15 @@ def _run_demo(agent: Driver, folder: Path) -> int:
     )
     prepared = start_run(task)
     stop_on_signals(prepared.folder)
-    console = Console(sys.stdout)
-    ended = follow_run(prepared.plan.state, prepared.folder, show=lambda record: console.show(record.event))
+    console = Console(sys.stdout, folder=prepared.folder)
+    with console.hold_terminal():
+        ended = follow_run(
+            prepared.plan.state,
+            prepared.folder,
+            show=lambda record: console.show(record.event, at=record.at),
+            on_idle=console.tick,
+            wait_s=console.wait_s,
+        )
     _print_heading("what it changed")
     _git(folder, "--no-pager", "diff", "--stat", "-p", show=True)
     _print_heading("the tests again")

@@ -10,6 +10,7 @@ import click
 from inspan.cli.console import Console
 from inspan.cli.follow import follow_run, print_record
 from inspan.cli.run_names import RunName, pick_run
+from inspan.protocol.events import RunEnded
 from inspan.protocol.reasons import REASONS
 from inspan.protocol.wire import Record
 from inspan.runs.find import refresh_summary
@@ -35,18 +36,25 @@ def command(run: str, follow: bool, raw: bool, as_json: bool) -> int:
     folder = pick_run(state, run, as_json=as_json or raw)  # Raw, stderr is the agent's own.
     if raw:
         return _follow_raw(state, folder) if follow else _print_raw(folder)
-    show = print_record if as_json else _make_printer()
     if follow:
-        return REASONS[follow_run(state, folder, show=show).reason].exit_code
+        ended = follow_run(state, folder, show=print_record) if as_json else _follow_text(state, folder)
+        return REASONS[ended.reason].exit_code
     refresh_summary(state, folder)
+    show = print_record if as_json else _make_printer(Console(sys.stdout, lines=None))
     for record in iter_log(folder.log):
         show(record)
     return 0
 
 
-def _make_printer() -> Callable[[Record], None]:
-    console = Console(sys.stdout, lines=None)
-    return lambda record: console.show(record.event)
+def _follow_text(state: str, folder: RunFolder) -> RunEnded:
+    console = Console(sys.stdout, lines=None, folder=folder)
+    with console.hold_terminal():
+        show = _make_printer(console)
+        return follow_run(state, folder, show=show, on_idle=console.tick, wait_s=console.wait_s)
+
+
+def _make_printer(console: Console) -> Callable[[Record], None]:
+    return lambda record: console.show(record.event, at=record.at)
 
 
 def _print_raw(folder: RunFolder) -> int:

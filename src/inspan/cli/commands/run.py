@@ -13,6 +13,7 @@ from inspan.cli.counts import Count
 from inspan.cli.durations import Duration
 from inspan.cli.run_names import AgentName, RunName
 from inspan.cli.start_run import start_run
+from inspan.cli.streams import is_live
 from inspan.errors import BadInput, OutputRefused
 from inspan.planning.settings import ConfiguredTask, apply_config
 from inspan.protocol.budget import BUDGET_HINT, Budget, Node, parse_budgets
@@ -78,11 +79,12 @@ class _RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     env: tuple[str, ...]
     option: tuple[str, ...]
-    partial: bool
+    partial: bool | None
     strict: bool
     detach: bool
     as_json: bool
     quiet: bool
+    verbose: bool
 
 
 @click.command()
@@ -128,11 +130,14 @@ class _RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--task", default="default", help="Task name.", show_default=True)
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable for the agent; repeatable.")
 @click.option("--option", multiple=True, metavar="WORD", help="An argument for the agent's own program; repeatable.")
-@click.option("--partial", is_flag=True, help="Also record text piece by piece, where the agent streams it.")
+@click.option(
+    "--partial/--no-partial", default=None, help="Record text piece by piece too. [default: if shown at a terminal]"
+)
 @click.option("--strict", is_flag=True, help="Refuse a version of the agent that was not tested.")
 @click.option("-d", "--detach", is_flag=True, help="Run in the background; print the run id.")
 @click.option("--json", "as_json", is_flag=True, help="Print every event as a line of JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the answer.")
+@click.option("-v", "--verbose", is_flag=True, help="Print all output of tools, and every warning.")
 @click.pass_context
 def command(context: click.Context, **options: Any) -> int:
     """Run a task with an agent, and follow it. PROMPT of - reads it from stdin.
@@ -152,7 +157,8 @@ def command(context: click.Context, **options: Any) -> int:
 
 def configure_session(context: click.Context, options: Mapping[str, Any]) -> ConfiguredTask:
     """The task of a session with these options, of which those that are no session's may be left out."""
-    left_out: dict[str, Any] = {"prompt": "", "schema": None, "detach": True, "as_json": False, "quiet": False}
+    flags = {"detach": True, "as_json": False, "quiet": False, "verbose": False}
+    left_out: dict[str, Any] = {"prompt": "", "schema": None, **flags}
     given: dict[str, Any] = {**left_out, **options, "keep_open": True}
     return _configure(_RunOptions(**given), context)
 
@@ -200,12 +206,14 @@ def _follow(configured: ConfiguredTask, prepared: PreparedRun, given: _RunOption
     way = follow_as_json if given.as_json else follow_as_text
 
     def follow(prepared: PreparedRun) -> FollowedRun:
-        return way(prepared.plan.state, prepared.folder, quiet=given.quiet)
+        return way(prepared.plan.state, prepared.folder, quiet=given.quiet, verbose=given.verbose)
 
     if given.keep_open:
         from inspan.cli.send_message import follow_first_message  # Start-up time: few runs stay open.
 
-        return follow_first_message(prepared.plan.state, prepared.folder, as_json=given.as_json, quiet=given.quiet)
+        return follow_first_message(
+            prepared.plan.state, prepared.folder, as_json=given.as_json, quiet=given.quiet, verbose=given.verbose
+        )
     followed = follow(prepared)
     if configured.task.output_schema is not None:
         from inspan.cli.repair import repair_answer  # Start-up time: few tasks have a schema.
@@ -249,11 +257,16 @@ def _build_task(given: _RunOptions) -> Task:
         task=given.task,
         env=dict(_parse_pair(each) for each in given.env),
         options=given.option,
-        partial=given.partial,
+        partial=_is_watched(given) if given.partial is None else given.partial,
         strict=given.strict,
         ask=given.ask,
         session=given.keep_open,
     )
+
+
+def _is_watched(given: _RunOptions) -> bool:
+    """Whether somebody reads along, for whom text is shown as it comes."""
+    return not (given.as_json or given.quiet or given.detach) and is_live(sys.stderr)
 
 
 def _resolve_cwd(given: _RunOptions) -> str:

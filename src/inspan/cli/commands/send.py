@@ -19,7 +19,10 @@ from inspan.stores.paths import state_home
 @click.option("--no-wait", is_flag=True, help="Print the message's id and do not wait for the answer.")
 @click.option("--json", "as_json", is_flag=True, help="Print every event as a line of JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the answer.")
-def command(run: str, message: str, steer: bool, refuse: bool, no_wait: bool, as_json: bool, quiet: bool) -> int:
+@click.option("-v", "--verbose", is_flag=True, help="Print all output of tools, and every warning.")
+def command(
+    run: str, message: str, steer: bool, refuse: bool, no_wait: bool, as_json: bool, quiet: bool, verbose: bool
+) -> int:
     """Say something to an open session, and follow the answer. MESSAGE of - reads it from stdin.
 
     RUN is an id, the beginning of one, @last (of this folder's project) or @last-anywhere.
@@ -34,4 +37,4 @@ def command(run: str, message: str, steer: bool, refuse: bool, no_wait: bool, as
     if no_wait:
         print_sent(folder, identity, as_json=as_json)
         return 0
-    return follow_message(state, folder, identity, after=after, as_json=as_json, quiet=quiet)
+    return follow_message(state, folder, identity, after=after, as_json=as_json, quiet=quiet, verbose=verbose)

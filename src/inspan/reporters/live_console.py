@@ -1,0 +1,364 @@
+"""The events of a run on a terminal: what scrolls, and a status line below it that is always true.
+
+What it shows comes from a log and is redacted already. The log keeps everything; only what is shown here is folded.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from inspan.folds.live_state import LiveStateFold
+from inspan.folds.summary import Summary
+from inspan.protocol.budget import Budget
+from inspan.protocol.events import (
+    CommandExecuted,
+    EndingBegan,
+    ErrorReported,
+    FileChanged,
+    MessageEnded,
+    MessageSent,
+    MessageStarted,
+    ModelCallEnded,
+    RateLimited,
+    RunEnded,
+    ToolCompleted,
+    ToolFailed,
+    ToolStarted,
+    TurnFailed,
+)
+from inspan.protocol.wire import Record
+
+from .ending import format_ending, wrap_segments
+from .events import build_node_result
+from .live_screen import LiveScreen
+from .markdown import MarkdownStream
+from .narration import Narrator, TextChunk, describe_failed_call
+from .status_line import RunFigures, format_status
+from .styles import format_chunk
+from .text import Truncator, truncate, truncation_note
+from .tool_lines import (
+    ToolLine,
+    describe_tool,
+    fit_title,
+    format_output,
+    format_patch,
+    has_failed,
+    pad_ending,
+    shorten_path,
+)
+from .tool_lines import format_ending as format_tool_ending
+
+_IDLE_S = 0.5
+# The exit code of a command is told right behind its end. So long it is waited for.
+_EXIT_CODE_S = 2.0
+
+
+class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the console cannot know from events: how the run was asked for, and what its reader wants.
+
+    `lines=None` shows every line of output and every warning. `commands` gives what can be typed after the run, by its
+    last event. Without `status` there is no status line, for runs that are over.
+    """
+
+    stays_open: bool = False
+    prompted: bool = True
+    timeout_s: float | None = None
+    budget: Budget = Budget()
+    lines: int | None = 12
+    status: bool = True
+    stoppable: bool = True
+    commands: Callable[[RunEnded], Sequence[str]] = lambda ended: ()
+
+
+class LiveConsole:
+    """Show it every record in order, and `tick` it when there is none; `close` takes the status line away.
+
+    Raises what the terminal raises.
+    """
+
+    def __init__(
+        self, screen: LiveScreen, options: LiveOptions | None = None, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._screen = screen
+        self._options = options or LiveOptions()
+        self._clock = clock
+        self._summary = Summary()
+        self._state = LiveStateFold(stays_open=self._options.stays_open, prompted=self._options.prompted)
+        self._narrator = Narrator()
+        self._markdown = MarkdownStream()
+        self._truncator = Truncator()
+        self._tools: dict[str, ToolLine] = {}
+        self._titles: dict[str, str] = {}
+        self._open_tool = ""
+        self._last_tool = ""
+        self._ended_tool: tuple[ToolCompleted | ToolFailed, float | None, float] | None = None
+        self._warnings: dict[str, int] = {}
+        self._problem = ""
+        self._began_at = 0.0
+        self._ending = False
+        self._over = False
+
+    @property
+    def summary(self) -> Summary:
+        """What the run has come to so far."""
+        return self._summary
+
+    @property
+    def wait_s(self) -> float:
+        """How long nothing has to be done, unless there is another record."""
+        return self._screen.due_s if self._options.status and self._screen.lacks_status else _IDLE_S
+
+    @property
+    def _cwd(self) -> str:
+        return self._summary.started.cwd if self._summary.started else ""
+
+    def show(self, record: Record, *, timed: bool = True) -> None:
+        """Takes the next record; `timed` says whether its moment is that of the event."""
+        self.skip(record)
+        event = record.event
+        if self._ended_tool and not self._is_exit_code(event):
+            self._end_tool(None)
+        handler = _HANDLERS.get(type(event))
+        for chunk in self._narrator.narrate(event):
+            self._show_chunk(chunk, told=handler is not None)
+        if handler:
+            handler(self, event, record.at if timed else None)
+        elif isinstance(event, MessageSent | MessageStarted | MessageEnded):
+            self._follow_message(event, record.at)
+        self._draw()
+
+    def skip(self, record: Record) -> None:
+        """Takes a record in and shows nothing of it."""
+        self._summary.add(record.event)
+        self._state.add(record)
+        self._began_at = self._began_at or record.at
+
+    def tick(self) -> None:
+        """Nothing new has come: shows what has waited for more, and the time."""
+        if self._ended_tool and self._clock() - self._ended_tool[2] > _EXIT_CODE_S:
+            self._end_tool(None)
+        self._draw()
+
+    def hide(self) -> None:
+        """Makes room for somebody else who writes to this terminal."""
+        self._leave_tool()
+        self._screen.end_line()
+        self._screen.erase()
+        self._screen.flush()
+
+    def close(self) -> None:
+        """Nothing more is shown; what was held back is."""
+        self._over = True
+        if self._ended_tool:
+            self._end_tool(None)
+        self._show_chunk(TextChunk("\n", "piece_end"), told=False)
+        self.hide()
+
+    def resume(self) -> None:
+        """Somebody has erased the status line and written lines of their own."""
+        self._open_tool = self._last_tool = ""
+        self._screen.forget_status()
+
+    def _draw(self) -> None:
+        if self._options.status and not self._over and self._screen.may_draw:
+            self._screen.draw(
+                format_status(
+                    self._state.state,
+                    self._collect_figures(),
+                    # All clocks of the line go on at the same moment, once a second.
+                    now=self._began_at + int(max(0.0, self._clock() - self._began_at)),
+                    columns=self._screen.columns,
+                    cwd=self._cwd,
+                    ending=self._ending,
+                    stoppable=self._options.stoppable,
+                )
+            )
+        self._screen.flush()
+
+    def _collect_figures(self) -> RunFigures:
+        used, budget = self._summary.spent, self._options.budget
+        return RunFigures(
+            began_at=self._began_at,
+            tokens=used.total if used else None,
+            cost_usd=self._summary.cost.usd,
+            calls=self._summary.calls,
+            timeout_s=self._options.timeout_s,
+            budget_usd=budget.usd,
+            budget_tokens=budget.tokens,
+            budget_calls=budget.calls,
+        )
+
+    def _show_chunk(self, chunk: TextChunk, *, told: bool) -> None:
+        """What the narrator says; of an event that has a handler here, only that a text before it has ended."""
+        if chunk.kind == "piece":
+            self._leave_tool()
+            self._flush_warnings()
+            self._write_text(self._truncator.truncate(chunk))
+        elif chunk.kind == "piece_end":
+            self._end_text()
+        elif chunk.kind == "text":
+            self._leave_tool()
+            self._flush_warnings()
+            self._screen.end_line()
+            self._write_text(truncate(chunk.removesuffix("\n")))
+            self._screen.write(*self._markdown.end())
+            self._screen.end_line()
+        elif not told:
+            self._leave_tool()
+            for text, style in format_chunk(chunk, lines=self._options.lines):
+                self._screen.write_line((self._wrap_facts(text) if chunk.kind == "start" else text, style))
+
+    def _write_text(self, text: str) -> None:
+        """What the agent says; where nothing can look bold, the marks are better than nothing."""
+        if self._screen.has_colours:
+            self._screen.write(*self._markdown.feed(text))
+        else:
+            self._screen.write((text, ""))
+
+    def _wrap_facts(self, text: str) -> str:
+        """The first lines of a run are facts with dots between them: each stays whole."""
+        columns = self._screen.columns
+        return "\n".join(wrap_segments(line.split(" · "), columns=columns) for line in text.split("\n"))
+
+    def _end_text(self) -> None:
+        self._screen.write(*self._markdown.end())
+        if self._truncator.missing_bytes:
+            self._screen.write_line((truncation_note(self._truncator.missing_bytes), "dim"))
+        self._truncator = Truncator()
+        if not self._open_tool:
+            self._screen.end_line()
+
+    def _leave_tool(self) -> None:
+        """Something else is written: the line of the tool at work is not the last any more."""
+        if self._open_tool:
+            self._screen.end_line()
+        self._open_tool = self._last_tool = ""
+
+    def on_tool_started(self, event: ToolStarted, at: float | None) -> None:
+        self._flush_warnings()
+        self._leave_tool()
+        line = describe_tool(event, cwd=self._cwd, at=at)
+        self._tools[event.id], self._titles[event.id] = line, line.title
+        self._screen.end_line()
+        self._screen.write((fit_title(line.title, self._screen.columns), "cyan"))
+        self._open_tool = self._last_tool = event.id
+
+    def on_tool_ended(self, event: ToolCompleted | ToolFailed, at: float | None) -> None:
+        self._ended_tool = event, at, self._clock()
+        line = self._tools.get(event.id)
+        if line is None or not line.is_command:
+            self._end_tool(None)
+
+    def on_command_executed(self, event: CommandExecuted, at: float | None) -> None:
+        if self._ended_tool and self._ended_tool[0].id == event.id:
+            self._end_tool(event.exit_code)
+
+    def _is_exit_code(self, event: object) -> bool:
+        return (
+            isinstance(event, CommandExecuted) and self._ended_tool is not None and (event.id == self._ended_tool[0].id)
+        )
+
+    def _end_tool(self, exit_code: int | None) -> None:
+        if self._ended_tool is None:
+            return
+        (event, at, _), self._ended_tool = self._ended_tool, None
+        line = self._tools.pop(event.id, None) or ToolLine(event.name, False, None, None)
+        failed, denied = has_failed(event, exit_code), isinstance(event, ToolFailed) and event.denied
+        ending, style = format_tool_ending(line, failed=failed, denied=denied, exit_code=exit_code, at=at)
+        is_open = self._open_tool == event.id
+        padded = pad_ending(ending, column=self._screen.column, columns=self._screen.columns) if is_open else ""
+        if padded:
+            self._screen.write((padded, style))
+        elif ending:
+            name = "" if self._last_tool == event.id else f"└ {fit_title(line.title, self._screen.columns)[2:]}  "
+            self._screen.write_line((f"  {name}{ending}", style))
+        self._screen.end_line()
+        self._open_tool = self._last_tool = ""
+        self._write_result(event.output, line, failed=failed)
+
+    def _write_result(self, output: str, line: ToolLine, *, failed: bool) -> None:
+        columns, lines = self._screen.columns, self._options.lines
+        spans = format_output(output, failed=failed, lines=lines, columns=columns)
+        if line.patch and not failed:
+            spans = format_patch(line.patch, lines=lines, columns=columns)
+        for span in spans:
+            self._screen.write_line(span)
+
+    def on_file_changed(self, event: FileChanged, at: float | None) -> None:
+        """Told where no tool's title has named the file."""
+        path = shorten_path(event.path, self._cwd)
+        if path not in self._titles.get(event.id, ""):
+            self._leave_tool()
+            self._screen.write_line((f"  {event.change} {path}", "green"))
+
+    def on_warning(self, event: ErrorReported | RateLimited | TurnFailed | ModelCallEnded, at: float | None) -> None:
+        """What may be the beginning of a failure waits: the run's end tells it once, what goes on tells it before."""
+        chunks = Narrator().narrate(event)
+        if isinstance(event, ModelCallEnded) and chunks:
+            self._problem = describe_failed_call(event)
+        for chunk in chunks:
+            if self._options.lines is None:
+                self._leave_tool()
+                self._screen.write_line((chunk.removesuffix("\n"), "yellow"))
+            else:
+                words = chunk.removesuffix("\n")
+                self._warnings[words] = self._warnings.get(words, 0) + 1
+
+    def _flush_warnings(self) -> None:
+        """The agent goes on: what went wrong before is told in one line each."""
+        if not self._warnings:
+            return
+        self._leave_tool()
+        for words, count in self._warnings.items():
+            times = f" ({count} times)" if count > 1 else ""
+            self._screen.write_line((f"{truncate(words)}{times}", "yellow"))
+        self._warnings.clear()
+        self._problem = ""
+
+    def on_ending_began(self, event: EndingBegan, at: float | None) -> None:
+        self._ending = True
+
+    def _follow_message(self, event: MessageSent | MessageStarted | MessageEnded, at: float) -> None:
+        if isinstance(event, MessageEnded):
+            self._warnings.clear()
+        elif isinstance(event, MessageStarted) or not (event.queued or event.steers):
+            self._began_at = at
+
+    def on_run_ended(self, event: RunEnded, at: float | None) -> None:
+        if event.outcome == "completed":
+            self._flush_warnings()
+        self._over = True
+        self._leave_tool()
+        self._screen.end_line()
+        self._screen.erase()
+        if not self._screen.is_clear:
+            self._screen.write_line()
+        result = build_node_result(self._summary, event)
+        failure = self._summary.failure
+        # What the agent says of a call that failed is what the gateway said to it, in more words.
+        retold = bool(self._problem and failure and failure.message == event.message)
+        for span in format_ending(
+            replace(result, error=self._problem) if retold else result,
+            has_words=retold,
+            commands=self._options.commands(event),
+            columns=self._screen.columns,
+        ):
+            self._screen.write_line(span)
+
+
+_HANDLERS: dict[type, Callable[[LiveConsole, Any, float | None], None]] = {
+    ToolStarted: LiveConsole.on_tool_started,
+    ToolCompleted: LiveConsole.on_tool_ended,
+    ToolFailed: LiveConsole.on_tool_ended,
+    CommandExecuted: LiveConsole.on_command_executed,
+    FileChanged: LiveConsole.on_file_changed,
+    ModelCallEnded: LiveConsole.on_warning,
+    ErrorReported: LiveConsole.on_warning,
+    RateLimited: LiveConsole.on_warning,
+    TurnFailed: LiveConsole.on_warning,
+    EndingBegan: LiveConsole.on_ending_began,
+    RunEnded: LiveConsole.on_run_ended,
+}

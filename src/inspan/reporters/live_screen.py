@@ -1,0 +1,169 @@
+"""A terminal with a status line below what scrolls. It writes to nothing else: `LiveScreen` is for a terminal.
+
+The cursor always stays where the text goes on, and the status stands one row below it. So a text that stays in its row
+leaves the status alone, erasing is "from the cursor down" whatever a resize has done to the rows, and neither a crash
+nor a job that is stopped leaves the cursor in the middle of a line.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from typing import TextIO
+
+from .text import Style, apply_style, escape_controls, one_line
+from .width import advance_column, cut_to_width, measure_width
+
+Span = tuple[str, Style]
+"""A piece of text and how it looks; a newline in it ends the line."""
+
+ERASE_BELOW = "\x1b[J"
+# Down and up again makes room for a row below without moving the column: a newline would. The cursor is saved there
+# and restored after, since only the terminal knows on which row it is.
+_TO_STATUS, _FROM_STATUS = "\x1bD\x1b[A\x1b7\r\n", "\x1b[K\x1b8"
+_LEAST_S_BETWEEN_DRAWS = 0.2
+_LEAST_ROWS, _LEAST_COLUMNS = 3, 10
+
+
+class LiveScreen:
+    """Writes to a terminal; raises what the stream raises. `size` gives columns and rows, asked at each draw."""
+
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        colour: bool,
+        size: Callable[[], tuple[int, int]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stream = stream
+        self.has_colours = colour
+        self._ask_size = size
+        self._clock = clock
+        self._column = 0
+        self._written = False
+        self._drawn = ""
+        self._drawn_at = -1.0
+        self._drawn_size: tuple[int, int] = (0, 0)
+        self._out: list[str] = []
+        self.columns: int
+        self._rows: int
+        self.columns, self._rows = size()
+
+    @property
+    def column(self) -> int:
+        """How far the open line goes; 0 where none is open."""
+        return self._column
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether nothing was written yet."""
+        return not self._written
+
+    @property
+    def may_draw(self) -> bool:
+        """Whether the last draw was long enough ago."""
+        return not self.due_s
+
+    @property
+    def due_s(self) -> float:
+        """How long until the next draw is allowed."""
+        return max(0.0, self._drawn_at + _LEAST_S_BETWEEN_DRAWS - self._clock())
+
+    @property
+    def lacks_status(self) -> bool:
+        """Whether there is none below the text now."""
+        return not self._drawn
+
+    def write(self, *spans: Span) -> None:
+        """Goes on in the open line."""
+        for text, style in spans:
+            if text:
+                self._write(escape_controls(text).replace("\t", "    "), style)
+
+    def write_line(self, *spans: Span) -> None:
+        """Texts on a line of their own."""
+        self.end_line()
+        self.write(*spans)
+        self._write("\n", "")
+
+    def end_line(self) -> None:
+        """Ends the line if one is open."""
+        if self._column:
+            self._write("\n", "")
+
+    def draw(self, status: Iterable[Span]) -> None:
+        """Shows a status below the text, in one row; nothing where it is there already or the row is full.
+
+        A cursor behind the last column belongs to the next row already, and moving it would lose that.
+        """
+        spans = list(status)
+        key, size = "".join(text for text, _ in spans), self._resize()
+        if key == self._drawn and size == self._drawn_size:
+            return
+        stale = ERASE_BELOW if self._drawn and size != self._drawn_size else ""
+        self._drawn_at = self._clock()
+        if self._rows < _LEAST_ROWS or self.columns < _LEAST_COLUMNS or self._column >= self.columns:
+            return
+        self._out.append(stale + _TO_STATUS + self._fit(spans) + _FROM_STATUS)
+        self._drawn, self._drawn_size = key, size
+
+    def erase(self) -> None:
+        """Takes the status away; the next draw may come at once."""
+        if self._drawn:
+            self._out.append(ERASE_BELOW)
+            self._drawn, self._drawn_at = "", -1.0
+
+    def forget_status(self) -> None:
+        """Somebody else has erased the status and may have moved the cursor: it stands in a row of its own now."""
+        self._drawn, self._drawn_at, self._column = "", -1.0, 0
+
+    def flush(self) -> None:
+        """Lets the reader see it, in one write."""
+        if self._out:
+            text = "".join(self._out)
+            self._out.clear()
+            self._stream.write(text)
+        self._stream.flush()
+
+    def _write(self, text: str, style: Style) -> None:
+        _, newline, last = text.rpartition("\n")
+        column = advance_column(0 if newline else self._column, last, self.columns)
+        stays = not newline and self._column + measure_width(last) <= self.columns
+        if self._drawn and not stays:
+            self._out.append(ERASE_BELOW)
+            self._drawn = ""
+        self._out.append(self._paint(text, style))
+        self._written = True
+        self._column = column
+
+    def _paint(self, text: str, style: Style) -> str:
+        # A style ends with its line, so that nothing of it is left where the terminal scrolls.
+        if self.has_colours and style and "\n" in text:
+            return "\n".join(apply_style(line, style if line else "", colour=True) for line in text.split("\n"))
+        return apply_style(text, style, colour=self.has_colours)
+
+    def _fit(self, spans: list[Span]) -> str:
+        room, painted = self.columns - 1, ""
+        for text, style in spans:
+            cut = cut_to_width(one_line(text), room)
+            room -= measure_width(cut)
+            painted += self._paint(cut, style) if cut else ""
+            if cut != text:
+                break
+        return painted
+
+    def _resize(self) -> tuple[int, int]:
+        size = self._ask_size()
+        if size != (self.columns, self._rows):
+            self.columns, self._rows = size
+            self._column = advance_column(0, " " * self._column, self.columns)
+        return size
+
+
+def read_size(stream: TextIO) -> tuple[int, int]:
+    """Columns and rows of a terminal; of one that has hung up, the usual ones."""
+    try:
+        size = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        return 80, 24
+    return size.columns or 80, size.lines or 24

@@ -1,0 +1,135 @@
+"""Markdown for a terminal, as it streams: what can be decided is shown at once, the rest waits for its line to end.
+
+Only what makes an answer easier to read: headings, bold, italics, code, lists, quotes, links. A table is left as it
+is. The words stay as they were written, so that what is copied from the screen is what the agent said.
+"""
+
+import re
+from collections.abc import Iterator
+
+from .live_screen import Span
+from .text import Style
+
+# How long an open mark is waited for: after that it is a character like any other.
+_LONGEST_WAIT = 200
+# Enough of a line to tell what it begins with.
+_BEGINNING = 6
+_HEADING = re.compile(r"(#{1,6})\s+")
+_ITEM = re.compile(r"(\s*)[-*+]\s+")
+_FENCE = re.compile(r"\s*(```|~~~)")
+_TELLING = re.compile(r"\s*(#|[-*+]\s|`|~|>|\||-|\*|$)")
+_INLINE = re.compile(
+    r"(?P<code>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))"
+    r"|(?P<bold>\*\*(?=\S)(?P<strong>.+?)(?<=\S)\*\*)"
+    r"|(?P<italic>\*(?=[^\s*])(?P<emphasis>[^*]+?)(?<=[^\s*])\*(?![\w*]))"
+    r"|(?P<link>\[(?P<title>[^\[\]]+)\]\((?P<address>[^()\s]+)\))"
+)
+_OPENERS = re.compile(r"[`*\[]")
+
+
+class MarkdownStream:
+    """Give it a text in any pieces; it gives back what to show. `end` is for the end of the text."""
+
+    def __init__(self) -> None:
+        self._rest = ""
+        self._begun = False
+        self._style: Style = ""
+        self._fence = ""
+        self._before = " "
+
+    def feed(self, piece: str) -> Iterator[Span]:
+        """What can be shown after one more piece."""
+        self._rest += piece
+        while "\n" in self._rest:
+            line, _, self._rest = self._rest.partition("\n")
+            yield from self._show_line(line)
+            yield "\n", ""
+        if not self._fence and self._rest:
+            yield from self._show_part()
+
+    def end(self) -> Iterator[Span]:
+        """What was held back."""
+        rest, self._rest = self._rest, ""
+        if rest:
+            yield from self._show_line(rest)
+        self._fence = ""
+        self._begin_line()
+
+    def _begin_line(self) -> None:
+        self._begun, self._style, self._before = False, "", " "
+
+    def _show_line(self, line: str) -> Iterator[Span]:
+        """The rest of a line that is whole."""
+        if not self._begun and self._is_fence(line):
+            yield line, "dim"
+        elif self._fence:
+            yield line, "cyan"
+        else:
+            if not self._begun:
+                prefix, line = self._read_beginning(line)
+                yield prefix
+            yield from self._show_inline(line, whole=True)
+        self._begin_line()
+
+    def _is_fence(self, line: str) -> bool:
+        found = _FENCE.match(line)
+        if not found or (self._fence and found[1] != self._fence):
+            return False
+        self._fence = "" if self._fence else found[1]
+        return True
+
+    def _show_part(self) -> Iterator[Span]:
+        if not self._begun:
+            undecided = len(self._rest) < _BEGINNING and _TELLING.match(self._rest)
+            if undecided or _FENCE.match(self._rest):
+                return
+            prefix, self._rest = self._read_beginning(self._rest)
+            yield prefix
+            self._begun = True
+        yield from self._show_inline(self._rest, whole=False)
+
+    def _read_beginning(self, line: str) -> tuple[Span, str]:
+        """What stands for the mark at the beginning of a line, and the rest."""
+        if found := _HEADING.match(line):
+            self._style = "bold"
+            return ("", ""), line[found.end() :]
+        if found := _ITEM.match(line):
+            return (f"{found[1]}• ", ""), line[found.end() :]
+        return ("", ""), line
+
+    def _show_inline(self, text: str, *, whole: bool) -> Iterator[Span]:
+        at, shown = 0, 0
+        while opener := _OPENERS.search(text, at):
+            at = opener.start()
+            found = _INLINE.match(text, at) if self._may_open(text, at) else None
+            if found and (whole or found.end() < len(text)):
+                yield text[shown:at], self._style
+                yield from self._style_inline(found)
+                shown = at = found.end()
+            elif whole or (len(text) - at > _LONGEST_WAIT and not found) or not self._may_open(text, at):
+                at += 1
+            else:
+                break
+        else:
+            at = len(text)
+        yield text[shown:at], self._style
+        self._before = text[at - 1] if at else self._before
+        if not whole:
+            self._rest = text[at:]
+
+    def _may_open(self, text: str, at: int) -> bool:
+        """A star inside of a word is no mark: `2*3`. Underscores never are: they belong to names, as in `__init__`."""
+        before = text[at - 1] if at else self._before
+        return text[at] in "`[" or not (before.isalnum() or before in "*\\")
+
+    def _style_inline(self, found: re.Match[str]) -> Iterator[Span]:
+        if found["code"]:
+            yield found[0], self._style or "cyan"
+        elif found["bold"]:
+            yield found["strong"], "bold"
+        elif found["italic"]:
+            yield found["emphasis"], self._style or "italic"
+        else:
+            yield found["title"], self._style
+            if found["address"] != found["title"]:
+                yield f" ({found['address']})", "dim"

@@ -1,0 +1,261 @@
+"""What a person at a terminal sees of a run: the real command on an emulated screen, at 80, 40 and 20 columns."""
+
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.cli_env import CliEnv, wait_until
+from tests.emulated_terminal import EmulatedTerminal
+
+Open = Callable[..., EmulatedTerminal]
+
+FIX = """
+[[call]]
+say = "I'll **look** first."
+run = "cat missing.txt"
+
+[[call]]
+write = {path = "greeting.txt", content = "good morning\\n"}
+
+[[call]]
+say = "Done, see `greeting.txt`."
+"""
+# The tool waits for a file: what is on the screen by then stays until the test lets it go on.
+LONG = """
+[[call]]
+say = "Waiting."
+run = "until test -e go; do sleep 0.05; done; echo gone on"
+
+[[call]]
+say = "Finished."
+"""
+FAILING = """
+[[call]]
+run = "seq 1 500; echo 'E       assert 1 == 3'; exit 1"
+
+[[call]]
+say = "It fails."
+"""
+STATUS = re.compile(r"^[●○▲◷■·] .*", re.MULTILINE)
+
+
+@pytest.fixture
+def open_terminal(cli_env: CliEnv) -> Iterator[Open]:
+    """Opens terminals in which `inspan` runs with these words; all of them are closed at the end."""
+    opened: list[EmulatedTerminal] = []
+
+    def start(*words: str, columns: int = 80, rows: int = 24, env: dict[str, str] | None = None) -> EmulatedTerminal:
+        terminal = EmulatedTerminal(
+            cli_env.argv(*words), cwd=cli_env.work, env={**cli_env.env, **(env or {})}, columns=columns, rows=rows
+        )
+        opened.append(terminal)
+        return terminal
+
+    yield start
+    for terminal in opened:
+        terminal.__exit__(None, None, None)
+
+
+def run_words(cli_env: CliEnv, scenario: str, *more: str) -> tuple[str, ...]:
+    return "run", "do it", "-a", "scripted", "--model-from", cli_env.scenario(scenario), *more
+
+
+def has_status(terminal: EmulatedTerminal, words: str) -> bool:
+    """Whether the last row of the screen is a status line with these words."""
+    return bool(terminal.lines) and STATUS.match(terminal.lines[-1]) is not None and words in terminal.lines[-1]
+
+
+def no_status(terminal: EmulatedTerminal) -> bool:
+    return not any(
+        mark in row for row in terminal.scrolled for mark in ("Ctrl-C", "waiting for the model", "● working")
+    )
+
+
+def no_row_is_too_long(terminal: EmulatedTerminal) -> bool:
+    return all(len(row) <= terminal.screen.columns for row in terminal.scrolled)
+
+
+@pytest.mark.parametrize("columns", [80, 40, 20])
+def test_a_first_run(cli_env: CliEnv, open_terminal: Open, columns: int) -> None:
+    terminal = open_terminal(*run_words(cli_env, FIX), columns=columns)
+    assert terminal.wait_for_end() == 0
+    rows = terminal.scrolled
+    assert "I'll look first." in rows
+    assert "● cat missing.txt" in [row[:17] for row in rows]
+    assert "● write greeting.txt" in [row[:20] for row in rows] or columns == 20
+    assert "  │ +good morning" in rows
+    assert any(row.startswith("✔ completed in ") for row in rows)
+    assert "1 file changed" in terminal.text
+    assert no_status(terminal)
+    ending = next(row for row in rows if row.endswith("exit 1"))
+    assert ending.startswith("● cat") is (columns == 80)
+
+
+def test_a_long_tool_has_a_status_line_until_it_ends(cli_env: CliEnv, open_terminal: Open) -> None:
+    terminal = open_terminal(*run_words(cli_env, LONG))
+    terminal.wait_for(lambda: has_status(terminal, "● working · until test -e go;"), "a status line")
+    assert terminal.lines[-2].startswith("● until test -e go; do sleep 0.05;")
+    terminal.wait_for(lambda: re.search(r"\([1-9]\d*s\)", terminal.lines[-1]), "a clock that goes on")
+    (cli_env.work / "go").touch()
+    assert terminal.wait_for_end() == 0
+    assert "  │ gone on" in terminal.scrolled
+    assert no_status(terminal)
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_a_failing_test_is_shown_by_the_end_of_its_output(cli_env: CliEnv, open_terminal: Open, columns: int) -> None:
+    terminal = open_terminal(*run_words(cli_env, FAILING), columns=columns)
+    assert terminal.wait_for_end() == 0
+    rows = terminal.scrolled
+    at = rows.index("  │ E       assert 1 == 3")
+    assert rows[at - 1] == "  │ 500"
+    assert "  │ … 489 more lines: inspan logs" in rows
+    assert "  │ 1" not in rows
+    assert no_row_is_too_long(terminal)
+
+
+def test_all_of_the_output_is_shown_on_request(cli_env: CliEnv, open_terminal: Open) -> None:
+    terminal = open_terminal(*run_words(cli_env, FAILING, "-v"))
+    assert terminal.wait_for_end() == 0
+    assert [f"  │ {number}" in terminal.scrolled for number in (1, 250, 500)] == [True] * 3
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_a_provider_that_fails_is_told_once(cli_env: CliEnv, open_terminal: Open, columns: int) -> None:
+    failing = '[[call]]\nfail = {status = 529, message = "Come back later."}\nrepeat = "always"\n'
+    terminal = open_terminal(*run_words(cli_env, failing), columns=columns)
+    assert terminal.wait_for_end() == 1
+    words = " ".join(terminal.text.split())
+    assert words.count("✘ failed: the provider is overloaded (overloaded)") == 1
+    assert words.count("529") == words.count("Come back later.") == 1
+    assert "→ The provider is overloaded: try again in a few minutes." in words
+    assert "What the agent said: inspan logs --raw" in words
+    assert no_status(terminal)
+
+
+def test_a_budget_that_is_spent_is_told_once(cli_env: CliEnv, open_terminal: Open) -> None:
+    terminal = open_terminal(*run_words(cli_env, FAILING, "--budget", "1calls"))
+    assert terminal.wait_for_end() == 6
+    words = " ".join(terminal.text.split())
+    assert words.count("✘ limited: the budget has no room for the next model call (budget)") == 1
+    assert words.count("1 model call spent") == 1
+
+
+def test_a_resize_during_a_run_leaves_one_status_line(cli_env: CliEnv, open_terminal: Open) -> None:
+    terminal = open_terminal(*run_words(cli_env, LONG))
+    terminal.wait_for(lambda: has_status(terminal, "Ctrl-C stops"), "a status line")
+    for columns, rows in ((40, 24), (20, 10), (100, 30)):
+        terminal.resize(columns, rows)
+        seen = len(terminal.written)
+        terminal.wait_for(
+            lambda before=seen: len(terminal.written) > before and has_status(terminal, "● working"), "a status line"
+        )
+        assert sum(row.startswith("● working") for row in terminal.lines) == 1
+        assert len(terminal.lines[-1]) < columns
+    (cli_env.work / "go").touch()
+    assert terminal.wait_for_end() == 0
+    assert no_status(terminal)
+
+
+def test_ctrl_c_takes_the_status_line_away_and_ends_the_run(cli_env: CliEnv, open_terminal: Open) -> None:
+    terminal = open_terminal(*run_words(cli_env, LONG))
+    terminal.wait_for(lambda: has_status(terminal, "Ctrl-C stops"), "a status line")
+    terminal.type_keys("\x03")
+    assert terminal.wait_for_end() == 130
+    assert "stopping; press Ctrl-C again to kill" in terminal.scrolled
+    assert "■ cancelled: stopped by you (interrupted)" in terminal.scrolled
+    assert no_status(terminal)
+
+
+def test_a_job_that_is_stopped_leaves_a_clean_terminal_and_comes_back(cli_env: CliEnv) -> None:
+    words = " ".join(f"'{word}'" for word in cli_env.argv(*run_words(cli_env, LONG)))
+    script = cli_env.root / "job.sh"  # A shell with job control, as a person has one.
+    script.write_text(f"set -m\n{words}\necho job was stopped\nread -r line\nfg\n")
+    terminal = EmulatedTerminal(["bash", str(script)], cwd=cli_env.work, env=cli_env.env)
+    with terminal:
+        terminal.wait_for(lambda: has_status(terminal, "Ctrl-C stops"), "a status line")
+        terminal.type_keys("\x1a")
+        terminal.wait_for_text("job was stopped")
+        assert no_status(terminal)
+        terminal.type_keys("\n")
+        terminal.wait_for(lambda: has_status(terminal, "● working"), "the status line again")
+        (cli_env.work / "go").touch()
+        assert terminal.wait_for_end() == 0
+        assert "Finished." in terminal.scrolled
+
+
+def test_a_terminal_that_hangs_up_ends_the_command_and_not_the_run(cli_env: CliEnv, open_terminal: Open) -> None:
+    terminal = open_terminal(*run_words(cli_env, LONG))
+    terminal.wait_for(lambda: has_status(terminal, "● working"), "a status line")
+    terminal.hang_up()
+    wait_until(lambda: terminal.process.poll() is not None, "end of the command")
+    (cli_env.work / "go").touch()
+    run_id = cli_env.folder().name
+    assert cli_env.inspan("wait", run_id).returncode == 0
+    assert cli_env.kinds(run_id)[-1] == "run_ended"
+
+
+def test_two_consoles_on_one_run(cli_env: CliEnv, open_terminal: Open) -> None:
+    first = open_terminal(*run_words(cli_env, LONG))
+    first.wait_for(lambda: has_status(first, "● working"), "a status line")
+    second = open_terminal("logs", "-f", columns=40)
+    second.wait_for(lambda: has_status(second, "● working"), "a second status line")
+    (cli_env.work / "go").touch()
+    assert (first.wait_for_end(), second.wait_for_end()) == (0, 0)
+    for terminal in (first, second):
+        assert {"Waiting.", "  │ gone on", "Finished."} <= set(terminal.scrolled)
+        assert no_status(terminal)
+
+
+def test_text_streams_at_a_terminal_and_not_elsewhere(cli_env: CliEnv, open_terminal: Open) -> None:
+    said = '[[call]]\nsay = ["one ", "two ", "three"]\n'
+    words = "run", "do it", "-a", "codex", "--channel", "rpc", "--profile", "clean", "--model-from"
+    assert open_terminal(*words, cli_env.scenario(said)).wait_for_end() == 0
+    assert "text_delta" in cli_env.kinds()
+    assert cli_env.inspan(*words, cli_env.scenario(said), "--project", "other").returncode == 0
+    piped = next(each for each in cli_env.state.glob("projects/other/*/runs/*")).name
+    assert "text_delta" not in cli_env.kinds(piped)
+
+
+def test_no_color_takes_the_colours_and_leaves_the_status_line(cli_env: CliEnv, open_terminal: Open) -> None:
+    terminal = open_terminal(*run_words(cli_env, LONG), env={"NO_COLOR": "1"})
+    terminal.wait_for(lambda: has_status(terminal, "Ctrl-C stops"), "a status line")
+    (cli_env.work / "go").touch()
+    assert terminal.wait_for_end() == 0
+    assert not re.search(rb"\x1b\[[\d;]*m", terminal.written)
+
+
+@pytest.mark.parametrize("env", [{"TERM": "dumb"}, {"TERM": ""}, {"CI": "1"}], ids=["dumb", "no TERM", "CI"])
+def test_nothing_moves_where_nothing_can(cli_env: CliEnv, open_terminal: Open, env: dict[str, str]) -> None:
+    terminal = open_terminal(*run_words(cli_env, FIX), env={"NO_COLOR": "1", **env})
+    assert terminal.wait_for_end() == 0
+    assert b"\x1b" not in terminal.written
+    assert "● bash  cat missing.txt" in terminal.scrolled
+    assert "text_delta" not in cli_env.kinds()
+
+
+def test_nothing_moves_in_a_pipe(cli_env: CliEnv) -> None:
+    done = subprocess.run(
+        cli_env.argv(*run_words(cli_env, FIX)),
+        cwd=cli_env.work,
+        env={**cli_env.env, "TERM": "xterm-256color"},
+        capture_output=True,
+        check=True,
+    )
+    assert b"\x1b" not in done.stdout + done.stderr
+    assert "● bash  cat missing.txt" in done.stderr.decode().splitlines()
+
+
+def test_wild_output_leaves_the_status_line_whole(cli_env: CliEnv, open_terminal: Open) -> None:
+    wild = """
+[[call]]
+run = "printf '\\\\033[2J\\\\033]0;owned\\\\007 \U0001f44d 漢字'; head -c 1000000 /dev/zero | tr '\\\\0' x"
+"""
+    terminal = open_terminal(*run_words(cli_env, wild + LONG))
+    terminal.wait_for(lambda: has_status(terminal, "● working · until"), "a status line")
+    assert any("␛[2J" in row for row in terminal.lines)
+    assert len(terminal.scrolled) < 12
+    (cli_env.work / "go").touch()
+    assert terminal.wait_for_end() == 0

@@ -1,0 +1,161 @@
+"""A status line below what scrolls, on the screen of an emulated terminal."""
+
+import io
+
+import pyte
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inspan.reporters.live_screen import LiveScreen
+
+
+class Shown:
+    """A `LiveScreen` of which every byte is drawn; the clock stands still unless it is moved."""
+
+    def __init__(self, columns: int = 20, rows: int = 6) -> None:
+        self.emulated = pyte.HistoryScreen(columns, rows, history=1000)
+        self._feed = pyte.Stream(self.emulated)
+        self._stream = io.StringIO()
+        self.size = columns, rows
+        self.now = 100.0
+        self.screen = LiveScreen(self._stream, colour=True, size=lambda: self.size, clock=lambda: self.now)
+        self.bytes = 0
+
+    def flush(self) -> None:
+        self.screen.flush()
+        text = self._stream.getvalue().replace("\n", "\r\n")  # As the kernel does on a terminal.
+        self.bytes += len(text)
+        self._feed.feed(text)
+        self._stream.seek(0)
+        self._stream.truncate()
+
+    def draw(self, status: str) -> None:
+        self.screen.draw([(status, "cyan")])
+        self.flush()
+
+    @property
+    def rows(self) -> list[str]:
+        self.flush()
+        above = ["".join(row[at].data for at in range(self.size[0])) for row in self.emulated.history.top]
+        rows = [row.rstrip() for row in [*above, *self.emulated.display]]
+        while rows and not rows[-1]:
+            rows.pop()
+        return rows
+
+
+def test_the_status_stands_below_the_text_and_never_in_it() -> None:
+    shown = Shown()
+    shown.screen.write_line(("one", ""))
+    shown.draw("busy")
+    assert shown.rows == ["one", "", "busy"]
+    shown.screen.write(("two", ""))
+    assert shown.rows == ["one", "two", "busy"]
+    shown.screen.write((" goes on", ""))
+    assert shown.rows == ["one", "two goes on", "busy"]
+    shown.screen.write_line(("three", ""))
+    assert shown.rows == ["one", "two goes on", "three"]
+    shown.draw("busy")
+    shown.screen.erase()
+    assert shown.rows == ["one", "two goes on", "three"]
+
+
+def test_at_the_bottom_of_the_screen_the_text_scrolls_and_the_status_stays() -> None:
+    shown = Shown(rows=4)
+    for number in range(1, 8):
+        shown.screen.write_line((f"line {number}", ""))
+        shown.draw("busy")
+        assert [row.rstrip() for row in shown.emulated.display][-1 if number > 2 else number + 1] == "busy"
+    shown.screen.write(("open", ""))
+    shown.draw("still busy")
+    assert [row.rstrip() for row in shown.emulated.display] == ["line 6", "line 7", "open", "still busy"]
+    shown.screen.end_line()
+    shown.screen.erase()
+    assert shown.rows == [f"line {number}" for number in range(1, 8)] + ["open"]
+
+
+PIECES = st.lists(
+    st.one_of(
+        st.text(alphabet="ab 漢\n", min_size=1, max_size=30),
+        st.sampled_from(["!draw", "!draw a rather long status that is cut", "!erase", "x" * 20, "y" * 40, "漢" * 10]),
+    ),
+    max_size=25,
+)
+
+
+@given(PIECES, st.sampled_from([12, 20, 31]), st.sampled_from([3, 5, 40]))
+def test_whatever_is_written_the_text_is_what_it_would_be_without_a_status(
+    pieces: list[str], columns: int, rows: int
+) -> None:
+    shown, plain = Shown(columns, rows), Shown(columns, rows)
+    for number, piece in enumerate(pieces):
+        if piece == "!erase":
+            shown.screen.erase()
+        elif piece.startswith("!draw"):
+            shown.now += 1
+            shown.draw(f"{piece[1:]} {number}")
+        else:
+            shown.screen.write((piece, ""))
+            plain.screen.write((piece, ""))
+        shown.flush()
+    shown.screen.erase()
+    assert shown.rows == plain.rows
+
+
+def test_a_status_is_cut_by_its_width_and_takes_one_row() -> None:
+    shown = Shown(columns=12)
+    shown.draw("● 漢字漢字漢字漢字")
+    assert shown.rows == ["", "● 漢字漢字…"]
+
+
+def test_a_status_that_stays_the_same_is_not_drawn_again() -> None:
+    shown = Shown()
+    shown.draw("busy")
+    before = shown.bytes
+    shown.draw("busy")
+    assert shown.bytes == before
+
+
+def test_draws_keep_their_distance_unless_the_status_was_taken_away() -> None:
+    shown = Shown()
+    shown.draw("busy")
+    assert not shown.screen.may_draw
+    shown.now += 0.1
+    assert shown.screen.due_s == pytest.approx(0.1)
+    shown.now += 0.11
+    assert shown.screen.may_draw
+    shown.draw("busier")
+    shown.screen.erase()
+    assert shown.screen.may_draw
+
+
+def test_after_a_resize_the_old_status_is_gone() -> None:
+    shown = Shown(columns=30)
+    shown.screen.write(("text", ""))
+    shown.draw("a status of twenty-five c")
+    shown.size = 15, 6
+    shown.emulated.resize(6, 15)
+    shown.draw("a status of twenty-five c")
+    assert shown.rows == ["text", "a status of t…"]
+
+
+@pytest.mark.parametrize("size", [(80, 2), (9, 24)])
+def test_a_terminal_that_is_too_small_has_no_status(size: tuple[int, int]) -> None:
+    shown = Shown(*size)
+    shown.draw("busy")
+    assert shown.rows == []
+
+
+def test_nothing_that_is_written_is_obeyed_by_the_terminal() -> None:
+    shown = Shown()
+    shown.screen.write_line(("\x1b[2J\x1b]0;owned\x07\r\x9b1m", ""))
+    shown.draw("\x1b[2Jbusy\n")
+    assert shown.rows == ["␛[2J␛]0;owned␇␍�1m", "", "␛[2Jbusy␊"]
+
+
+def test_without_colours_no_text_is_styled() -> None:
+    stream = io.StringIO()
+    screen = LiveScreen(stream, colour=False, size=lambda: (80, 24))
+    screen.write(("bold", "bold"), (" red", "red"))
+    screen.flush()
+    assert stream.getvalue() == "bold red"
