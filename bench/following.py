@@ -22,7 +22,7 @@ def measure(*, quick: bool = False) -> list[Row]:
     """Events at irregular moments into a real log whose lock is held here; each is awaited on the follower's pipe."""
     events = 20 if quick else 200
     with place() as here:
-        folder = _folder(here)
+        folder = make_folder(here)
         lock = lock_run(folder)
         log = RunLog(folder.log)
         try:
@@ -37,7 +37,7 @@ def measure(*, quick: bool = False) -> list[Row]:
 
 def _waits_ms(here: Place, folder: RunFolder, log: RunLog, *, events: int) -> list[float]:
     chance = random.Random(3)
-    _append(log, _started(folder))
+    _append(log, make_started(folder))
     argv = inspan("events", "-f", folder.run_id)
     with subprocess.Popen(argv, env=here.env, cwd=here.path("work"), stdout=subprocess.PIPE) as process:
         assert process.stdout
@@ -74,7 +74,8 @@ def _append(log: RunLog, event: RunStarted | TextSaid | RunEnded) -> None:
     log.flush()
 
 
-def _folder(here: Place) -> RunFolder:
+def make_folder(here: Place) -> RunFolder:
+    """The folder of a run that is written by this process."""
     runs = os.path.join(here.state, "projects", "shop", "default", "runs")
     folder = claim_folder(runs, pid=os.getpid(), now=datetime.now(UTC))
     write_json(folder.file("run.json"), {"run_id": folder.run_id, "created_at": time.time(), "agent": "claude"})
@@ -82,7 +83,8 @@ def _folder(here: Place) -> RunFolder:
     return folder
 
 
-def _started(folder: RunFolder) -> RunStarted:
+def make_started(folder: RunFolder) -> RunStarted:
+    """The first event of such a run."""
     return RunStarted(
         schema=SCHEMA,
         run_id=folder.run_id,

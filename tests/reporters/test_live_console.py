@@ -44,8 +44,8 @@ class Session:
         self._feed = pyte.Stream(self.emulated)
         self.stream = io.StringIO()
         self.now = 1000.0
-        screen = LiveScreen(self.stream, colour=colour, size=lambda: (columns, rows), clock=lambda: self.now)
-        self.console = LiveConsole(screen, LiveOptions(**options), clock=lambda: self.now)
+        self.screen = LiveScreen(self.stream, colour=colour, size=lambda: (columns, rows), clock=lambda: self.now)
+        self.console = LiveConsole(self.screen, LiveOptions(**options), clock=lambda: self.now)
 
     def show(self, *events: Event) -> "Session":
         for event in events:
@@ -253,6 +253,24 @@ def test_a_megabyte_without_a_newline_is_one_line_and_the_status_stays_whole() -
     assert session.rows[2].startswith("  │ ")
     assert len([row for row in session.rows if row]) == 4
     assert session.rows[-1].startswith("● working · ")
+
+
+def test_a_notice_that_comes_while_something_is_drawn_waits_for_it() -> None:
+    session = Session().show(*BEGUN)
+    written: list[str] = []
+
+    def interrupt() -> tuple[int, int]:
+        session.console.interject(lambda: written.append(session.stream.getvalue()))
+        return 80, 40
+
+    assert session.rows
+    session.screen._ask_size = interrupt  # pyright: ignore[reportPrivateUsage]  a signal may come at any line
+    session.show(shell())
+    assert len(written) == 1
+    assert written[0].endswith("\x1b8")
+    session.screen._ask_size = lambda: (80, 40)  # pyright: ignore[reportPrivateUsage]
+    session.stream.write("\x1b[J\n")
+    assert session.show(TurnCompleted()).text == ["● pytest -q"]
 
 
 def test_of_an_open_session_the_failure_of_a_message_is_told_once() -> None:

@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -119,17 +120,28 @@ def _restore_output(event: Event, folder: RunFolder) -> Event:
     return msgspec.structs.replace(event, output=restore_large_texts(event.output, folder=folder.path))
 
 
-def clear_terminal() -> None:
-    """Takes the status line away for somebody who writes past the console, as a signal handler must."""
+def write_notice(notice: bytes) -> None:
+    """Writes a line to stderr from a signal handler: past every buffer, and never into a status line."""
+    if not _on_terminal:
+        os.write(2, notice)
+    for console, stream in _on_terminal:
+        console.interject(partial(_write_below, stream, notice))
+
+
+def _write_below(stream: TextIO, notice: bytes = b"") -> None:
     from inspan.reporters.live_screen import ERASE_BELOW  # Start-up time: only at a terminal.
 
-    for console, stream in _on_terminal:
-        os.write(stream.fileno(), f"{ERASE_BELOW}\r\n".encode())
-        console.resume()
+    with suppress(OSError):
+        os.write(stream.fileno(), f"{ERASE_BELOW}\r\n".encode() + notice)
 
 
 def _stop_job(number: int, frame: FrameType | None) -> None:
-    clear_terminal()
+    for console, stream in _on_terminal:
+        console.interject(partial(_stop_after_erasing, stream))
+
+
+def _stop_after_erasing(stream: TextIO) -> None:
+    _write_below(stream)
     signal.signal(signal.SIGTSTP, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTSTP)
     signal.signal(signal.SIGTSTP, _stop_job)

@@ -26,7 +26,7 @@ from inspan.stores.run_folder import RunFolder
 from inspan.system.platform import open_pipe
 
 from .answer_inline import InlineAnswers
-from .console import LINES, Console, clear_terminal
+from .console import LINES, Console, write_notice
 from .output import add_run_id
 from .start_run import ENDINGS
 
@@ -140,8 +140,7 @@ class StopSignals:
         if not again:
             # Not `print`: the signal may have come in the middle of one, and a buffer is not entered twice.
             with suppress(OSError):
-                clear_terminal()
-                os.write(2, b"stopping; press Ctrl-C again to kill\n")
+                write_notice(b"stopping; press Ctrl-C again to kill\n")
 
 
 def stop_on_signals(folder: RunFolder) -> StopSignals:

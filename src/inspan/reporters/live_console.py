@@ -4,7 +4,8 @@ What it shows comes from a log and is redacted already. The log keeps everything
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from inspan.protocol.events import (
     CommandExecuted,
     EndingBegan,
     ErrorReported,
+    Event,
     FileChanged,
     MessageEnded,
     MessageSent,
@@ -100,6 +102,8 @@ class LiveConsole:
         self._began_at = 0.0
         self._ending = False
         self._over = False
+        self._depth = 0
+        self._interjections: list[Callable[[], None]] = []
 
     @property
     def summary(self) -> Summary:
@@ -118,17 +122,20 @@ class LiveConsole:
     def show(self, record: Record, *, timed: bool = True) -> None:
         """Takes the next record; `timed` says whether its moment is that of the event."""
         self.skip(record)
-        event = record.event
+        with self._drawing():
+            self._show(record.event, record.at, timed=timed)
+            self._draw()
+
+    def _show(self, event: Event, at: float, *, timed: bool) -> None:
         if self._ended_tool and not self._is_exit_code(event):
             self._end_tool(None)
         handler = _HANDLERS.get(type(event))
         for chunk in self._narrator.narrate(event):
             self._show_chunk(chunk, told=handler is not None)
         if handler:
-            handler(self, event, record.at if timed else None)
+            handler(self, event, at if timed else None)
         elif isinstance(event, MessageSent | MessageStarted | MessageEnded):
-            self._follow_message(event, record.at)
-        self._draw()
+            self._follow_message(event, at)
 
     def skip(self, record: Record) -> None:
         """Takes a record in and shows nothing of it."""
@@ -138,29 +145,50 @@ class LiveConsole:
 
     def tick(self) -> None:
         """Nothing new has come: shows what has waited for more, and the time."""
-        if self._ended_tool and self._clock() - self._ended_tool[2] > _EXIT_CODE_S:
-            self._end_tool(None)
-        self._draw()
+        with self._drawing():
+            if self._ended_tool and self._clock() - self._ended_tool[2] > _EXIT_CODE_S:
+                self._end_tool(None)
+            self._draw()
 
     def hide(self) -> None:
         """Makes room for somebody else who writes to this terminal."""
-        self._leave_tool()
-        self._screen.end_line()
-        self._screen.erase()
-        self._screen.flush()
+        with self._drawing():
+            self._leave_tool()
+            self._screen.end_line()
+            self._screen.erase()
+            self._screen.flush()
 
     def close(self) -> None:
         """Nothing more is shown; what was held back is."""
         self._over = True
-        if self._ended_tool:
+        with self._drawing():
             self._end_tool(None)
-        self._show_chunk(TextChunk("\n", "piece_end"), told=False)
-        self.hide()
+            self._show_chunk(TextChunk("\n", "piece_end"), told=False)
+            self.hide()
 
-    def resume(self) -> None:
-        """Somebody has erased the status line and written lines of their own."""
-        self._open_tool = self._last_tool = ""
-        self._screen.forget_status()
+    def interject(self, write: Callable[[], None]) -> None:
+        """Lets a signal handler write lines of its own: at once, or when what is being drawn is whole.
+
+        `write` must erase what is below the cursor and leave the cursor at the beginning of a row.
+        """
+        self._interjections.append(write)
+        self._run_interjections()
+
+    @contextmanager
+    def _drawing(self) -> Generator[None]:
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            self._run_interjections()
+
+    def _run_interjections(self) -> None:
+        while self._interjections and not self._depth:
+            write = self._interjections.pop(0)
+            write()
+            self._open_tool = self._last_tool = ""
+            self._screen.forget_status()
 
     def _draw(self) -> None:
         if self._options.status and not self._over and self._screen.may_draw:

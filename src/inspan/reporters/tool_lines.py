@@ -10,7 +10,7 @@ from inspan.protocol.events import ToolFailed, ToolStarted
 
 from .live_screen import Span
 from .patch import Patch, find_patch, fold_lines
-from .text import Style, format_duration, one_line, truncate_bytes
+from .text import MAX_OUTPUT_BYTES, Style, format_duration, one_line
 from .width import ELLIPSIS, cut_to_width, measure_width
 
 _SUCCESS_LINES, _FAILURE_LINES, _PATCH_LINES = 4, 12, 12
@@ -19,7 +19,6 @@ _SHELL = re.compile(r"(?:\S*/)?(?:ba|z|da|)sh -l?c (?=\S)")
 _LONG_S = 1.0
 # The most that is kept of one line of a failure, which is not cut at the edge: an error may stand far right.
 _LONGEST_LINE = 400
-_LARGEST_OUTPUT_BYTES = 1024 * 1024
 # Room for `12.3s  exit 127` at the right edge, where the terminal is wide enough to have one.
 _ENDING_COLUMNS, _WIDE_COLUMNS = 18, 60
 
@@ -116,22 +115,21 @@ def format_output(text: str, *, failed: bool, lines: int | None, columns: int) -
     shown = text.split("\n")
     left = 0 if limit is None or len(shown) <= limit else len(shown) - limit
     if left or missing_bytes:
-        above = f"{left} more lines" if left else f"{missing_bytes} more bytes"
-        yield f"  │ {ELLIPSIS} {above}: inspan logs", "dim"
+        above = f"{left} more lines" if left and not missing_bytes else f"{missing_bytes} more bytes"
+        yield f"  │ {ELLIPSIS} {above}{'' if lines is None else ': inspan logs'}", "dim"
     for line in shown[left:]:
         yield f"  │ {_fit_line(line.expandtabs(), failed=failed, lines=lines, columns=columns)}", "dim"
 
 
 def _keep_end(text: str) -> tuple[str, int]:
-    if len(text) <= _LARGEST_OUTPUT_BYTES:
-        return text, 0
-    return text[-_LARGEST_OUTPUT_BYTES:], len(text) - _LARGEST_OUTPUT_BYTES
+    data = text.encode(errors="replace")
+    missing_bytes = max(0, len(data) - MAX_OUTPUT_BYTES)
+    return (data[missing_bytes:].decode(errors="ignore"), missing_bytes) if missing_bytes else (text, 0)
 
 
 def _fit_line(line: str, *, failed: bool, lines: int | None, columns: int) -> str:
     if lines is None:
-        kept, missing_bytes = truncate_bytes(line)
-        return f"{kept}{ELLIPSIS}" if missing_bytes else line
+        return line
     return cut_to_width(line, _LONGEST_LINE if failed else max(columns - 5, 10))
 
 
