@@ -135,7 +135,7 @@ def test_an_agent_that_gets_over_a_refusal_and_leaves_in_peace_was_limited_all_t
     assert (bill.verdict, bill.ended["exit_code"]) == (LIMITED, 0)
     assert [asked.ask.model for asked in till.received] == [MODELS["claude"]] * 2
     assert [call["model"] for call in bill.refused] == ["nobody-knows-its-price"]
-    assert "no price is known for the model 'nobody-knows-its-price'" in bill.ended["message"]
+    assert "No price is known for the model 'nobody-knows-its-price'" in bill.ended["message"]
     assert [event["text"] for event in bill.select_events("text_said")][-1] == "all is well"
 
 

@@ -293,7 +293,7 @@ def _find_session(cli_env: CliEnv, run_id: str) -> str:
 
 
 def _parse_asked_usd(message: str) -> float:
-    return float(message.rpartition("$")[2].removesuffix(" asked for."))
+    return float(message.partition("up to $")[2].split()[0])
 
 
 def _session(bill: Bill) -> str:

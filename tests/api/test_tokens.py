@@ -22,7 +22,7 @@ from .run_env import RunEnv
 
 _MANY = """
 import sys
-from inspan import AgentResult, Cost, Usage
+from inspan import AgentResult, Usage
 for number in range(20):
     name = f"{sys.argv[1]}-{number}"
     AgentResult(run_id=name, agent="a", outcome="completed", reason="done", tokens_used=Usage(input=1), model_calls=1,

@@ -170,7 +170,7 @@ EXAMPLES: tuple[Event, ...] = (
         cost_usd=0.25,
         not_paid_usd=0.5,
     ),
-    BudgetRefused(node="run 1", message="no room", call=2),
+    BudgetRefused(node="run 1", message="no room", call=2, next="more"),
     UsageDiffers(told=USAGE, measured=USAGE, percent=1.5),
     RateLimited(message="wait", resets_at=1700000000.5, held=True),
     ErrorReported(message="hm"),

@@ -13,10 +13,11 @@ from inspan.gateway.upstream import Ask, Inputs, Request
 from inspan.protocol.budget import Budget, Node
 from inspan.protocol.limits import Rates
 from inspan.protocol.usage import Usage
-from inspan.spending.budgets import BudgetControl, Excess, PriceFunction
+from inspan.spending.budgets import BudgetControl, PriceFunction
 from inspan.spending.estimates import Estimator
 from inspan.spending.ledger_writer import LedgerWriter
 from inspan.spending.rates import RateControl, RateLimitNotice
+from inspan.spending.refusals import Excess
 from inspan.stores.ledger import Ledger
 from inspan.stores.ledger_sums import Spender
 from tests.stores.accounts import held, parse_budgets

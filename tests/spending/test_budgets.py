@@ -11,8 +11,9 @@ from inspan.gateway.control import Refusal
 from inspan.gateway.upstream import Inputs
 from inspan.protocol.amounts import Amounts
 from inspan.protocol.usage import Usage
-from inspan.spending.budgets import BudgetControl, Excess
+from inspan.spending.budgets import BudgetControl
 from inspan.spending.estimates import Estimator
+from inspan.spending.refusals import Excess
 from inspan.stores.ledger import Ledger, read_spendings
 from inspan.stores.ledger_tree import BudgetStatus, read_tree
 from tests.stores.accounts import parse_budgets
@@ -60,7 +61,8 @@ def test_input_that_is_not_in_the_request_is_set_aside_as_all_that_the_model_tak
     kept, refusal = play(tmp_path, act, run="1usd")
     assert kept == Amounts(nano=200_000 * NANO["cache_write"] + NANO["output"], tokens=200_001, calls=1)
     assert refusal and refusal.message == (
-        "The budget of run r1 is $1.00: $0.00 spent, $0.750015 set aside for calls under way, $0.750015 asked for."
+        "Model call 2 would reserve up to $0.7501 (200,000 tokens in, 1 out, at the prices of some-model), and $0.2499 "
+        "is left of the $1.00 of run r1, with $0.75 reserved for calls under way."
         " The request does not show the size of its input (document), so the model's whole context window is set aside."
     )
 
@@ -81,9 +83,13 @@ def test_a_call_without_room_is_refused_with_the_node_and_the_numbers(tmp_path: 
         return await scene.budget().admit(request(300, max_output=1000), 1), scene.refused
 
     refusal, heard = play(tmp_path, act, project="1ktok/day")
-    sentence = "The budget of project web-1a2b is 1000 tokens per day: 0 tokens spent, 1101 tokens asked for."
+    sentence = (
+        "Model call 1 would reserve up to 1,101 tokens (101 tokens in, 1,000 out), "
+        "and 1,000 tokens are left of the 1,000 tokens per day of project web-1a2b."
+    )
     assert refusal == Refusal(problem="refused: budget of project web-1a2b", message=sentence)
-    assert heard == [Excess(node="project web-1a2b", message=sentence, call=1)]
+    step = "Use --budget project=2ktok/day."
+    assert heard == [Excess(node="project web-1a2b", message=sentence, call=1, next_step=step)]
 
 
 def test_a_model_without_a_price_is_refused_under_a_budget_in_dollars(tmp_path: Path) -> None:
@@ -92,8 +98,7 @@ def test_a_model_without_a_price_is_refused_under_a_budget_in_dollars(tmp_path: 
 
     refusal = play(tmp_path, act, task="1usd", run="1mtok")
     assert refusal and refusal.message == (
-        "The budget of task default is in dollars, and no price is known for the model 'nobody-knows'. "
-        "Set a price for it in the configuration, or use a budget in tokens."
+        "No price is known for the model 'nobody-knows', and the budget of task default is in dollars."
     )
 
 
@@ -264,7 +269,7 @@ def test_two_runs_share_their_projects_budget_through_the_ledger(tmp_path: Path)
 
     first, second = asyncio.run(act())
     assert first is None
-    assert second and "1001 tokens set aside" in second.message
+    assert second and "with 1,001 tokens reserved for calls under way" in second.message
 
 
 def test_a_ledger_that_cannot_be_used_refuses_what_has_a_limit(tmp_path: Path) -> None:

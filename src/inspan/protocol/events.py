@@ -362,11 +362,15 @@ class ModelCallEnded(_Event, frozen=True, kw_only=True, tag="model_call_ended"):
 
 
 class BudgetRefused(_Event, frozen=True, kw_only=True, tag="budget_refused"):
-    """A model call was not made, because a budget has no room for it; `node` is the one that said no."""
+    """A model call was not made, because a budget has no room for it; `node` is the one that said no.
+
+    `message` and `next` are those of the run's end.
+    """
 
     node: str
     message: str
     call: int = 0
+    next: str = ""
 
 
 class UsageDiffers(_Event, frozen=True, kw_only=True, tag="usage_differs"):

@@ -106,6 +106,7 @@ class RunExecution:
         self._lines = LineSplitter()
         self._stderr_lines = LineSplitter()
         self._stop_request: tuple[Reason, str] | None = None
+        self._stop_step = ""
         self._full = False
         self._broken = False
         self._forced = False
@@ -148,13 +149,16 @@ class RunExecution:
             raise cancelled
         return ended
 
-    def end(self, reason: Reason, message: str, *, now: bool = False, grace_s: float = 0.0) -> None:
+    def end(
+        self, reason: Reason, message: str, *, now: bool = False, grace_s: float = 0.0, next_step: str = ""
+    ) -> None:
         """Asks for the end of the run; the first reason given stands, a later `now` only makes it quicker.
 
         With a grace, the agent has so long to leave by itself before it is made to.
         """
         if self._stop_request is None and not self._exited.done():
             self._stop_request = (reason, message)
+            self._stop_step = next_step
             self.record([EndingBegan(reason=reason, message=message)])
         if grace_s:
             self._loop.call_later(grace_s, _set_done, self._stop_requested)
@@ -229,11 +233,13 @@ class RunExecution:
     async def settle(self, seconds: float) -> None:
         await self._model.settle(seconds)
 
-    def _on_limit(self, reason: Reason, message: str, *, now: bool = False, grace_s: float = 0.0) -> None:
+    def _on_limit(
+        self, reason: Reason, message: str, *, now: bool = False, grace_s: float = 0.0, next_step: str = ""
+    ) -> None:
         """A limit was passed: of one message, where the session can go on without it, else of the run."""
         if self._conversation and self._conversation.stop_message(reason, message):
             return
-        self.end(reason, message, now=now, grace_s=grace_s)
+        self.end(reason, message, now=now, grace_s=grace_s, next_step=next_step)
 
     def _build_conversation(self) -> "Conversation":
         # Start-up time: most runs take no messages.
@@ -577,6 +583,7 @@ class RunExecution:
             signal=None if sent_off else self._signal,
             stderr=self._stderr.tail.decode(errors="replace"),
             stop_request=self._stop_request,
+            stop_step=self._stop_step,
             last_call=self._model.last_call,
             calls_seen=self._model.calls_seen,
             mismatch=self._model.mismatch,

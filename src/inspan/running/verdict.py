@@ -22,7 +22,8 @@ _LED_ASTRAY = "Look for a proxy or an address in the agent's settings and the pr
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything the judgement rests on. `stop_request` is why inspan ended the run itself, if it did.
+    """Everything the judgement rests on. `stop_request` is why inspan ended the run itself, if it did, and `stop_step`
+    what to do then, where its reason alone does not tell.
 
     `prompt_was_read` is None where the prompt went another way than by stdin, or the kernel does not tell.
     `calls_seen` are the model calls that came to the gateway, None in a run without one. A session that was `closed`
@@ -35,6 +36,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     signal: int | None
     stderr: str
     stop_request: tuple[Reason, str] | None = None
+    stop_step: str = ""
     last_call: ModelCallEnded | None = None
     calls_seen: int | None = None
     mismatch: str = ""
@@ -82,7 +84,7 @@ def describe_missing_calls(facts: Facts) -> str:
 
 def _judge_stop_request(facts: Facts) -> Verdict | None:
     if facts.stop_request:
-        return Verdict(reason=facts.stop_request[0], message=facts.stop_request[1])
+        return Verdict(reason=facts.stop_request[0], message=facts.stop_request[1], step=facts.stop_step)
     return None
 
 

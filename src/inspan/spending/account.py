@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from inspan.gateway.upstream import Request
     from inspan.protocol.amounts import Denial
 
-    from .budgets import Excess
     from .rates import RateLimitNotice
+    from .refusals import Excess
 
 GRACE_S = 5.0
 _PRICE_S = 25.0
@@ -171,8 +171,9 @@ class SpendingAccount:
         return card.context if card else None
 
     def _on_over_budget(self, excess: "Excess") -> None:
-        self._record([BudgetRefused(node=excess.node, message=excess.message, call=excess.call)])
-        self._end("budget", excess.message, grace_s=GRACE_S)
+        refused = BudgetRefused(node=excess.node, message=excess.message, call=excess.call, next=excess.next_step)
+        self._record([refused])
+        self._end("budget", excess.message, grace_s=GRACE_S, next_step=excess.next_step)
 
     def _on_out_of_time(self, denial: "Denial") -> None:
         self._record([BudgetRefused(node=denial.node_label, message=denial.sentence)])

@@ -8,7 +8,6 @@ import asyncio
 import functools
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from inspan.errors import StateUnusable
 from inspan.gateway.control import Refusal, next_report_bytes
@@ -23,6 +22,7 @@ from inspan.stores.ledger_sums import Budgets, Spender
 
 from .estimates import Estimate, Estimator
 from .ledger_writer import LedgerWriter
+from .refusals import Excess, describe_denial, describe_missing_price
 from .settlement import compute_settlement
 
 PriceFunction = Callable[[str, Usage, Mapping[str, int]], int | None]
@@ -43,14 +43,6 @@ _PRICE_RETRIES_S = (0.05, 0.5, 2.0, 10.0)
 
 def _no_context(model: str) -> int | None:
     return None
-
-
-class Excess(NamedTuple):
-    """A call that no budget has room for: the node that said no, and why, in words."""
-
-    node: str
-    message: str
-    call: int
 
 
 class _PendingCall:
@@ -196,9 +188,15 @@ class BudgetControl:
             if not isinstance(found, Denial):
                 return found
             if not found.may_pass or time.monotonic() >= deadline:
-                return Excess(node=found.node_label, message=found.sentence + _reason(call.estimate), call=number)
+                return self._describe(found, number, call)
             await asyncio.sleep(look_s)
             look_s = min(look_s * 2, _MAX_POLL_S)
+
+    def _describe(self, denial: Denial, number: int, call: _PendingCall) -> Excess:
+        def price(estimate: Estimate) -> int | None:
+            return self._estimate_max_cost(_PendingCall(call.model, estimate), self._price_now)
+
+        return describe_denial(denial, call.estimate, model=call.model, call=number, max_cost=price)
 
     def _reserve_once(self, ledger: Ledger, number: int, call: _PendingCall) -> Denial | Excess | None:
         """Priced and reserved on the ledger's thread at once: each change of threads costs the call's first byte."""
@@ -206,7 +204,7 @@ class BudgetControl:
             call.estimate = call.estimate.with_context(self._context(call.model))
         nano = self._estimate_max_cost(call, self._price if self._in_dollars else self._price_now)
         if self._in_dollars and nano is None:
-            return _build_unpriced_excess(self._format_node(self._in_dollars[0]), call.model, number)
+            return describe_missing_price(self._format_node(self._in_dollars[0]), model=call.model, call=number)
         set_aside = nano if self._in_dollars else None
         return ledger.reserve(
             self._spender.run_id, number, nano=set_aside, tokens=call.tokens, model=call.model, charged_nano=nano
@@ -277,21 +275,3 @@ def _build_row(spender: Spender, call: ModelCall, *, usage: Usage | None, nano: 
         source="gateway",
         scripted=spender.scripted,
     )
-
-
-def _reason(estimate: Estimate) -> str:
-    """Why so much was asked for, where the request is small."""
-    if not estimate.unsized:
-        return ""
-    names = ", ".join(estimate.unsized[:3]) + (", …" if len(estimate.unsized) > 3 else "")
-    return (
-        f" The request does not show the size of its input ({names}), so the model's whole context window is set aside."
-    )
-
-
-def _build_unpriced_excess(node: str, model: str, number: int) -> Excess:
-    message = (
-        f"The budget of {node} is in dollars, and no price is known for the model {model!r}. "
-        "Set a price for it in the configuration, or use a budget in tokens."
-    )
-    return Excess(node=node, message=message, call=number)
