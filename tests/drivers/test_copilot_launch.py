@@ -9,6 +9,8 @@ import pytest
 from inspan.contracts.driver import Attachment, Endpoint, Launch, LaunchContext
 from inspan.drivers.copilot import DRIVER
 from inspan.drivers.copilot.acp import build_setup
+from inspan.protocol.budget import Budget
+from inspan.protocol.limits import Limits
 from inspan.protocol.task import McpServer, Task
 
 from .launches import build_launch, values_after
@@ -224,3 +226,15 @@ def test_without_a_gateway_a_clean_run_sends_no_telemetry_where_it_can_say_so(
 def test_in_a_conversation_too_a_completion_stays_out_of_the_project() -> None:
     assert build_setup(Task(prompt="do it", cwd="/WORK", mode="complete"), USER).cwd == "/SCRATCH"
     assert build_setup(Task(prompt="do it", cwd="/WORK"), USER).cwd == "/WORK"
+
+
+@pytest.mark.parametrize(
+    ("fields", "room"),
+    [
+        ({"budgets": {"run": Budget(usd=2)}}, "32000"),
+        ({"limits": Limits(largest_answer=500)}, "500"),
+        ({"budgets": {"run": Budget(calls=9)}}, None),
+    ],
+)
+def test_a_budget_bounds_the_answers(fields: dict[str, Any], room: str | None) -> None:
+    assert build_launch(DRIVER, CLEAN, **fields).env.get("COPILOT_PROVIDER_MAX_OUTPUT_TOKENS") == room

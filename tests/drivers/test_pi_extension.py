@@ -103,6 +103,32 @@ def test_a_server_without_tools_is_told_once(tmp_path: Path) -> None:
     assert done.stderr == "inspan: server gone: it did not start, or has no tools\n"
 
 
+SHORTENED: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"max_output_tokens": 128000, "model": "m"}, {"max_output_tokens": 4000, "model": "m"}),
+    ({"max_completion_tokens": 128000, "max_tokens": 100}, {"max_completion_tokens": 4000, "max_tokens": 100}),
+    ({"config": {"maxOutputTokens": 65536, "a": 1}}, {"config": {"maxOutputTokens": 4000, "a": 1}}),
+    ({"config": {"a": 1}, "input": []}, {"config": {"a": 1}, "input": []}),
+    (
+        {"max_tokens": 64000, "thinking": {"type": "enabled", "budget_tokens": 20480}},
+        {"max_tokens": 4000, "thinking": {"type": "enabled", "budget_tokens": 2976}},
+    ),
+    (
+        {"max_tokens": 64000, "thinking": {"type": "enabled", "budget_tokens": 2000}},
+        {"max_tokens": 4000, "thinking": {"type": "enabled", "budget_tokens": 2000}},
+    ),
+    ({"max_tokens": 64000, "thinking": {"type": "adaptive"}}, {"max_tokens": 4000, "thinking": {"type": "adaptive"}}),
+]
+
+
+def test_under_a_budget_shorter_answers_are_asked_for_and_thinking_fits_in_them(tmp_path: Path) -> None:
+    events = [["before_provider_request", {"payload": payload}] for payload, _ in SHORTENED]
+    told = run_extension_json(tmp_path, {"largestAnswer": 4000}, *events)
+    assert told["answers"] == [changed for _, changed in SHORTENED]
+    thinking = ["before_provider_request", {"payload": {"max_tokens": 9, "thinking": {"budget_tokens": 1024}}}]
+    told = run_extension_json(tmp_path, {"largestAnswer": 500}, thinking)
+    assert told["answers"] == [{"max_tokens": 9, "thinking": {"type": "disabled"}}]
+
+
 def test_a_failed_call_is_not_tried_again_unless_its_context_can_be_made_shorter(tmp_path: Path) -> None:
     ends = [
         agent_end("stop"),

@@ -9,6 +9,8 @@ import pytest
 
 from inspan.contracts.driver import Attachment, Endpoint, Launch, LaunchContext
 from inspan.drivers.pi import DRIVER
+from inspan.protocol.budget import Budget
+from inspan.protocol.limits import Limits
 from inspan.protocol.task import McpServer
 
 from .launches import ENDPOINT, build_launch, values_after
@@ -207,3 +209,15 @@ def test_each_provider_has_a_key_of_its_own() -> None:
         first.base_url,
         first.credentials,
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "room"),
+    [
+        ({"budgets": {"run": Budget(usd=2)}}, {"largestAnswer": 32000}),
+        ({"limits": Limits(largest_answer=500)}, {"largestAnswer": 500}),
+        ({"budgets": {"run": Budget(calls=9)}}, {}),
+    ],
+)
+def test_a_budget_bounds_the_answers(fields: dict[str, Any], room: dict[str, int]) -> None:
+    assert run_of(build_launch(DRIVER, USER, **fields)) == {**EMPTY, **room}

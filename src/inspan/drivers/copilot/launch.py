@@ -4,6 +4,7 @@ import msgspec
 
 from inspan.contracts.driver import Endpoint, Launch, LaunchContext, WireName
 from inspan.contracts.mcp_secrets import mask_mcp_secrets, to_placeholders
+from inspan.contracts.output_cap import max_output_tokens
 from inspan.contracts.tool_grants import READ_ONLY_ENV, is_unrestricted
 from inspan.protocol.task import McpServer, Task
 
@@ -92,6 +93,9 @@ def _build_environment(task: Task, context: LaunchContext) -> dict[str, str]:
         env |= READ_ONLY_ENV
     if context.cache:
         env["COPILOT_CACHE_HOME"] = context.cache  # It unpacks itself there, 235 MB.
+    if limit := max_output_tokens(task):
+        # It asks for room for 128,000 tokens of answer in every call (1.0.102), and a budget would set all of it aside.
+        env["COPILOT_PROVIDER_MAX_OUTPUT_TOKENS"] = str(limit)
     return env | (_provider_environment(context.endpoint, context.wire) if context.endpoint else {})
 
 

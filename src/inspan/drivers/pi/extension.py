@@ -1,7 +1,7 @@
 """What Pi has no flag for, as an extension of its own that is loaded for one run: a file beside the user's settings.
 
 It leads one provider to the gateway, gives MCP servers, keeps the rules for single tools, asks about them where a run
-wants that, and stops Pi from trying a failed call again.
+wants that, asks for shorter answers where a budget counts, and stops Pi from trying a failed call again.
 """
 
 import msgspec
@@ -58,6 +58,9 @@ export default function (pi) {
     if (last?.stopReason === "error" && !TOO_LONG.test(last.errorMessage ?? "")) ctx.abort();
   });
 
+  // It asks for the longest answer that a model can give, 128,000 tokens, and a budget would reserve all of it (1.5).
+  if (RUN.largestAnswer) pi.on("before_provider_request", ({ payload }) => shortened(payload, RUN.largestAnswer));
+
   pi.on("cache_warming_decision", () => ({ action: "stop" }));
 
   pi.on("tool_call", (event, ctx) => {
@@ -82,6 +85,22 @@ export default function (pi) {
 function filled({ url, args, ...rest }) {
   const fill = (word) => word.replace(/^\$\{(INSPAN_MCP_\w+)\}$/, (_, name) => process.env[name]);
   return { ...rest, ...(url && { url: fill(url) }), ...(args && { args: args.map(fill) }) };
+}
+
+// The request with room for so many tokens of answer at most. Thinking has to fit in, and takes 1,024 tokens at least.
+function shortened(payload, most) {
+  const lower = (value) => (typeof value === "number" ? Math.min(value, most) : value);
+  const lowered = (object, names) =>
+    Object.fromEntries(names.filter((name) => name in object).map((name) => [name, lower(object[name])]));
+  const changed = { ...payload, ...lowered(payload, ["max_tokens", "max_completion_tokens", "max_output_tokens"]) };
+  for (const name of ["config", "generationConfig"]) {
+    if (payload[name]) changed[name] = { ...payload[name], ...lowered(payload[name], ["maxOutputTokens"]) };
+  }
+  if (payload.thinking?.budget_tokens >= most) {
+    const room = most - 1024;
+    changed.thinking = room >= 1024 ? { ...payload.thinking, budget_tokens: room } : { type: "disabled" };
+  }
+  return changed;
 }
 
 function refused(problem) {

@@ -6,6 +6,7 @@ import msgspec
 
 from inspan.contracts.driver import Launch, LaunchContext, WireName
 from inspan.contracts.mcp_secrets import mask_mcp_secrets, to_placeholders
+from inspan.contracts.output_cap import max_output_tokens
 from inspan.contracts.tool_grants import (
     READ_ONLY_ENV,
     acts_unasked,
@@ -155,6 +156,8 @@ def _build_run_extension(task: Task, context: LaunchContext, servers: Mapping[st
         "allowed": _allow_rules(task),
         "denied": _group_patterns(task.disallowed_tools),
     }
+    if limit := max_output_tokens(task):
+        run["largestAnswer"] = limit
     if asks_first(task):
         named = {_to_own_name(tool) for tool in task.ask}
         run["unasked"] = [name for name in list_unquestioned(task) if name not in named]
