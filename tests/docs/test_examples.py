@@ -5,7 +5,9 @@ import re
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +18,7 @@ from .terminal import Terminal
 
 LOOKS = re.compile(r"inspan (ps|approvals)\b")
 STORIES = [path for path in pages() if steps(path)]
-WALKS = 6
+WALKS = 4
 """How many people share the pages: so many tests can run at the same time."""
 
 
@@ -33,6 +35,7 @@ def test_the_pages_can_be_typed_one_after_the_other_by_one_person(cli_env: CliEn
         folder = cli_env.root / f"page-{number}" / cli_env.work.name
         folder.mkdir(parents=True)
         _type_page(Terminal(cli_env, folder), page)
+        assert _read_settings(cli_env) == {}, f"{relative_name(page)} leaves its settings behind"
 
 
 def _run_earlier_things(cli_env: CliEnv) -> None:
@@ -41,6 +44,17 @@ def _run_earlier_things(cli_env: CliEnv) -> None:
     failing = cli_env.scenario("[[call]]\nfail = {status = 401}\n", "failing")
     done = cli_env.inspan("run", "do it", "-a", "scripted", "--profile", "clean", "--model-from", failing)
     assert done.returncode == 4, done.stderr
+
+
+def _read_settings(cli_env: CliEnv) -> dict[str, Any]:
+    """What is set in the user's own file; a table without a key in it sets nothing."""
+    path = Path(cli_env.env["HOME"], ".config", "inspan", "config.toml")
+    return _drop_empty_tables(tomllib.loads(path.read_text())) if path.exists() else {}
+
+
+def _drop_empty_tables(table: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: _drop_empty_tables(value) if isinstance(value, dict) else value for name, value in table.items()}  # pyright: ignore[reportUnknownArgumentType]  TOML
+    return {name: value for name, value in kept.items() if value != {}}
 
 
 def _type_page(terminal: Terminal, page: Path) -> None:
