@@ -37,14 +37,16 @@ docs: .venv/.test
 # System programs that tests use: installed where it may be done, else their tests are skipped by name.
 programs:
 	@$(call PROGRAM,bwrap,bubblewrap)
-	@$(call PROGRAM,chromium chromium-browser google-chrome google-chrome-stable,chromium)
+	@$(call PROGRAM,google-chrome google-chrome-stable chromium chromium-browser,chromium)
 
+# Bounded in time: where there is no network it may wait for its servers.
+APT := DEBIAN_FRONTEND=noninteractive timeout 300 apt-get
 # One of the commands is there, or the package is installed.
 define PROGRAM
 for name in $(1); do command -v $$name >/dev/null && exit; done; \
 { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
-  && { apt-get install -y -q --no-install-recommends $(2) >/dev/null 2>&1 \
-    || { apt-get update -q >/dev/null 2>&1 && apt-get install -y -q --no-install-recommends $(2) >/dev/null; }; }; } \
+  && { $(APT) install -y -q --no-install-recommends $(2) >/dev/null 2>&1 \
+    || { $(APT) update -q >/dev/null 2>&1 && $(APT) install -y -q --no-install-recommends $(2) >/dev/null; }; }; } \
   || echo "$(2) is not installed and cannot be: its tests will be skipped by name"
 endef
 

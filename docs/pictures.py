@@ -58,7 +58,7 @@ _COLOURS = {
 }
 _ROLES = {"0": "", "1": "red", "2": "green", "3": "yellow", "4": "cyan", "5": "cyan", "6": "cyan", "7": "", "8": "dim"}
 _NUMBERS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "dim": "90"}
-_SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b.")
+_SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b(.)")
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,13 @@ class Screen:
     row: int = 0
     column: int = 0
     style: Style = Style()
+    kept: tuple[int, int, Style] = (0, 0, Style())
 
     def write(self, text: str) -> None:
         at = 0
         for found in _SEQUENCE.finditer(text):
             self._put(text[at : found.start()])
-            self._obey(found[1] or "", found[2] or "")
+            self._obey(found[1] or "", found[2] or found[3] or "")
             at = found.end()
         self._put(text[at:])
 
@@ -127,6 +128,12 @@ class Screen:
             self._go_to(max(0, self.row - (count or 1)))
         elif letter == "G":
             self.column = max(0, count - 1)
+        elif letter == "D":
+            self._go_to(self.row + 1)
+        elif letter == "7":
+            self.kept = (self.row, self.column, self.style)
+        elif letter == "8":
+            self.row, self.column, self.style = self.kept
 
     def _go_to(self, row: int) -> None:
         self.row = row

@@ -27,7 +27,7 @@ _OPTIONS = (
 
 def find_chromium() -> str:
     """The program, or an empty string."""
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    names = ("google-chrome", "google-chrome-stable", "chromium", "chromium-browser")
     return next((found for name in names if (found := shutil.which(name))), "")
 
 

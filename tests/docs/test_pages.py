@@ -8,6 +8,7 @@ import pytest
 from .pages import ROOT, pages, prose, relative_name
 
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)(?:#[^)]*)?\)")
+_PICTURE = re.compile(r"\b(?:src|srcset)=\"(?!https?://)([^\"]+)\"")
 _MACHINE = re.compile(
     r"(?<![\w.…-])/(?:home|root|work|Users)/\w+|file://|https?://(?!json-schema\.org)\S*(?:index|registry)"
 )
@@ -16,7 +17,8 @@ ROOMS = sorted(path.parent for path in (ROOT / "src" / "inspan").glob("*/__init_
 
 @pytest.mark.parametrize("page", pages(), ids=relative_name)
 def test_links_lead_to_files_that_exist(page: Path) -> None:
-    broken = [link for link in _LINK.findall(prose(page)) if not (page.parent / link).exists()]
+    links = [*_LINK.findall(prose(page)), *_PICTURE.findall(prose(page))]
+    broken = [link for link in links if not (page.parent / link).exists()]
     assert broken == []
 
 

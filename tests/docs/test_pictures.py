@@ -46,6 +46,7 @@ def test_the_capture_is_what_a_run_shows_today(binaries: dict[str, str], monkeyp
         ("\x1b[?25lworking\x1b[2K\rdone\x1b[?25h\n", "done\n"),
         ("one\ntwo\n\x1b[1A\x1b[2Kthree\n", "one\nthree\n"),
         ("one\ntwo\n\x1b[2A\x1b[Jthree\n", "three\n"),
+        ("one\n\x1bD\x1b[A\x1b7\r\nworking\x1b[K\x1b8two\n\x1b[J", "one\ntwo\n"),
         ("\x1b[32mgreen\x1b[0m\x1b]0;title\x07\n", "green\n"),
         ("x" * 101 + "\n", "x" * 100 + "\nx\n"),
     ],
