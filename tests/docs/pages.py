@@ -3,8 +3,7 @@
 A page marks what can be tried with a comment above a code block: `<!-- file: NAME -->` writes the block to a file,
 `<!-- driver: NAME -->` to a file among the drivers of a copy of inspan, `<!-- run -->` types its `$` lines and compares
 what follows each of them. `…` stands for any text, alone on a line for any lines. Run ids, durations and the way a run
-is held differ between machines and are compared by their shape. A block's title, which the site shows, is the name of
-its file (`docs/generate.py` writes it); a block without the mark has none.
+is held differ between machines and are compared by their shape.
 """
 
 import re
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+# A block's title, which the site shows, is the name of its file: docs/generate.py writes it.
 _BLOCK = re.compile(
     r"<!-- ((?P<kind>file|driver): (?P<name>[\w.-]+)|run) -->\n"
     r"```\w+(?: title=\"(?P<title>[^\"\n]*)\")?\n(?P<text>.*?)^```$",
