@@ -286,7 +286,8 @@ def test_a_session_of_another_folder_is_resumed_only_where_that_folder_is_named(
             assert (refusal.exit_code, refusal.code) == (2, "bad_input"), (name, where)
             assert refusal.message == f"cwd '{where}': the session belongs to {b}."
             resumed = session_id if name == session_id else other
-            assert f"`inspan run --cwd {b} --resume {resumed}`" in refusal.next
+            forks = "--fork " if more else ""
+            assert f"`inspan resume -C {b} {forks}{resumed} 'make never.txt'`" in refusal.next
     assert list_runs(cli_env) == before
     assert sorted(os.listdir(a)) == [".git", "deep", "first.txt"]
     _edit(cli_env, style, "--cwd", str(b), "--resume", other, cwd=a, file="second.txt", holds=["first.txt"])
@@ -311,7 +312,7 @@ def _edit(cli_env: CliEnv, style: Style, *more: str, cwd: Path, file: str, holds
     """A run whose agent makes a file by a relative name; gives its id."""
     done = _try_edit(cli_env, style, *more, cwd=cwd, file=file, holds=holds)
     assert done.returncode == 0, done.stderr
-    return json.loads(cli_env.inspan("ps", "-a", "-n", "1", "--json").stdout)["runs"][0]["run_id"]
+    return list_runs(cli_env)[-1]
 
 
 def _try_edit(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from inspan.protocol.ids import make_short_name
 from inspan.protocol.wire import encode_record, unpack_record
 from inspan.stores.run_folder import lock_run, open_folder
 from tests.cli_env import CliEnv, kill_process, processes_of, wait_until
@@ -248,8 +249,8 @@ def test_a_living_run_whose_description_is_no_json_hides_no_other(cli_env: CliEn
     (cli_env.folder(bad) / "run.json").write_text("{")
     done = cli_env.inspan("ps")
     assert done.returncode == 0
-    assert re.search(rf"^{bad} .* unreadable \(state_unusable\)", done.stdout, re.MULTILINE)
-    assert re.search(rf"^{good} .* ● (starting|working)", done.stdout, re.MULTILINE)
+    assert re.search(rf"^{make_short_name(bad)} .* unreadable \(state_unusable\)", done.stdout, re.MULTILINE)
+    assert re.search(rf"^{make_short_name(good)} +● (starting|working)", done.stdout, re.MULTILINE)
     release_tool(cli_env)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from inspan.protocol.ids import make_short_name
 from tests.agents.conversation import WAIT_STEP
 from tests.cli_env import WAIT_S, CliEnv, wait_until
 
@@ -70,7 +71,8 @@ def test_lines_from_a_pipe_are_a_conversation(cli_env: CliEnv) -> None:
     assert "3 model calls" in done.stdout
     assert "There is no command /nope." in done.stdout
     assert (cli_env.work / "made.txt").exists()
-    (run_id,) = re.findall(r"inspan chat --resume (\S+)`", done.stderr)
+    run_id = cli_env.folder().name
+    assert re.findall(r"inspan chat --resume (\S+)`", done.stderr) == [make_short_name(run_id)]
     assert cli_env.events(run_id)[-1]["reason"] == "done"
 
 

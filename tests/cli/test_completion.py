@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from inspan.agents.modules import agent_names
+from inspan.protocol.ids import make_short_name
 from inspan.stores import index
 from inspan.stores.index import Entry, Row
 from tests.cli_env import WAIT_S, CliEnv
@@ -82,7 +83,7 @@ def ids(env_with_runs: CliEnv) -> tuple[str, str, str]:
 
 def test_commands_are_offered_by_their_beginning(env_with_runs: CliEnv) -> None:
     assert complete_in_bash(env_with_runs, "inspan", "sto") == ["stop"]
-    assert complete_in_bash(env_with_runs, "inspan", "re") == ["reindex"]
+    assert complete_in_bash(env_with_runs, "inspan", "re") == ["reindex", "resume"]
     every = complete_in_bash(env_with_runs, "inspan", "")
     assert {"run", "ps", "completion"} < set(every)
     assert [name for name in every if name.startswith("_")] == []
@@ -176,6 +177,21 @@ def test_this_projects_runs_are_offered_before_those_of_the_others(cli_env: CliE
     cli_env.work = cli_env.root / "other"
     assert complete_in_bash(cli_env, "inspan", "show", "") == ["@last", there, "@last-anywhere", here]
     assert complete_in_bash(cli_env, "inspan", "show", "2") == [there, here]
+
+
+def test_own_names_are_offered_and_short_ones_by_their_beginning(cli_env: CliEnv) -> None:
+    model = cli_env.scenario(SAYS_HELLO)
+    plain = run_to_end(cli_env)
+    cli_env.inspan("run", "do it", "-q", "-a", "scripted", "--model-from", model, "--name", "fix-login")
+    living = start_waiting_run(cli_env, "--name", "waits")
+    assert complete_in_bash(cli_env, "inspan", "show", "") == ["waits", "@last", "fix-login", plain]
+    assert complete_in_bash(cli_env, "inspan", "show", "fi") == ["fix-login"]
+    assert complete_in_bash(cli_env, "inspan", "stop", "w") == ["waits"]
+    for run_id in (plain, living):
+        assert make_short_name(run_id) in complete_in_bash(cli_env, "inspan", "logs", make_short_name(run_id)[:3])
+    assert plain in complete_in_bash(cli_env, "inspan", "resume", plain[:-1])
+    release_tool(cli_env)
+    cli_env.inspan("wait", living)
 
 
 @pytest.mark.parametrize("typed", ["@", "@l", "@last"])

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from inspan.protocol.ids import make_short_name
 from inspan.protocol.limits import ShutdownTimeouts
 from tests.cli_env import CliEnv, list_pids, processes_of, read_parent, wait_until
 
@@ -54,7 +55,8 @@ def test_wait_that_gives_up_says_so_and_lets_the_run_go_on(cli_env: CliEnv) -> N
     done = cli_env.inspan("wait", run_id, "--timeout", "0.1s")
     assert (done.returncode, done.stdout) == (124, "")
     assert done.stderr == (
-        f"inspan: Run {run_id} has not ended in time.\n  → It is still running: `inspan logs -f {run_id}`.\n"
+        f"inspan: Run {run_id} has not ended in time.\n"
+        f"  → It is still running: `inspan logs -f {make_short_name(run_id)}`.\n"
     )
     refusal = parse_refusal(cli_env.inspan("wait", run_id, "--timeout", "0.1s", "--json"))
     assert (refusal.exit_code, refusal.code) == (124, "timeout")

@@ -64,7 +64,7 @@ def run_in(cli_env: CliEnv, cwd: Path, *more: str, agent: str = "scripted", scen
 
 
 def list_run_ids(cli_env: CliEnv) -> set[str]:
-    return set(cli_env.inspan("ps", "-aq").stdout.split())
+    return set(cli_env.inspan("ps", "-aq", "--all").stdout.split())
 
 
 def two_projects(cli_env: CliEnv, *, agent: str = "scripted") -> Projects:
@@ -129,7 +129,10 @@ def test_a_project_without_a_run_gets_none_of_the_others(shared_projects: Projec
     refusal = parse_refusal(shared_projects.cli_env.inspan(command, "@last", "--json", cwd=empty))
     assert (refusal.exit_code, refusal.code) == (2, "run_not_found")
     assert refusal.message == f"There is no run of this folder's project, {empty}."
-    assert refusal.next == "2 runs are in other projects: `inspan ps -a` lists them, @last-anywhere is the last of all."
+    assert (
+        refusal.next
+        == "2 runs are in other projects: `inspan ps -a --all` lists them, @last-anywhere is the last of all."
+    )
 
 
 @pytest.mark.parametrize("command", SEVERAL)
@@ -166,7 +169,7 @@ def test_a_living_run_of_another_project_is_not_ended(projects: Projects, comman
     wait_until((b / "started").exists, "tool")
     done = cli_env.inspan(command, "@last", cwd=a)
     assert (done.returncode, done.stdout) == (0, f"{run_a} completed\n")
-    assert cli_env.inspan("ps", "-q").stdout == f"{living}\n"
+    assert cli_env.inspan("ps", "-q", cwd=b).stdout == f"{living}\n"
     ended_here = cli_env.inspan(command, "@last", cwd=b)
     assert (ended_here.returncode, ended_here.stdout) == (0, f"{living} cancelled\n")
 

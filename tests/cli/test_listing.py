@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from inspan.protocol.ids import make_short_name
 from tests.cli_env import CliEnv
 
 from .refusal import expect_refusal
@@ -42,9 +43,10 @@ def test_ended_runs_are_listed_on_demand_newest_first(old_runs: CliEnv) -> None:
 
 def test_the_table_has_a_head_and_a_line_for_each_run(old_runs: CliEnv) -> None:
     head, failed, completed = old_runs.inspan("ps", "-a").stdout.splitlines()
-    assert head.split() == ["RUN", "AGENT", "STATE", "TIME", "TOKENS", "COST", "AGE", "PROMPT"]
+    assert head.split() == ["RUN", "STATE", "AGENT", "FOLDER", "TIME", "TOKENS", "COST", "AGE", "PROMPT"]
     assert "✘ failed (overloaded)" in failed
-    assert completed.split()[1:4] == ["scripted", "✔", "completed"]
+    short = make_short_name(old_runs.inspan("ps", "-aq").stdout.split()[1])
+    assert completed.split()[:5] == [short, "✔", "completed", "scripted", str(old_runs.work)]
     assert f"  {CALL_TOKENS} " in completed
 
 
@@ -60,7 +62,7 @@ def test_a_living_run_is_listed_with_what_it_has_spent_so_far(cli_env: CliEnv) -
     expected = {"run_id": run_id, "alive": True, "outcome": "running", "reason": "", "tokens": CALL_TOKENS}
     assert expected.items() <= run.items()
     line = cli_env.inspan("ps").stdout.splitlines()[1]
-    assert line.split()[:5] == [run_id, "scripted", "●", "working:", "touch"]
+    assert line.split()[:4] == [make_short_name(run_id), "●", "working:", "touch"]
     assert (run["state"]["status"], run["state"]["tool"]) == ("working", "bash")
     release_tool(cli_env)
     cli_env.inspan("wait", run_id)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from inspan.protocol.ids import make_short_name
 from tests.agents.conversation import WAIT_STEP
 from tests.cli_env import CliEnv, wait_until
 
@@ -70,7 +71,7 @@ def test_a_run_that_needs_a_person_comes_first_and_says_how_to_answer(
     assert (state["status"], state["asks_for"]) == ("waiting", "permission")
     assert "echo hi > made.txt" in state["subject"]
     done = cli_env.inspan("ps")
-    assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == [run_id, newer]
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == [*map(make_short_name, (run_id, newer))]
     assert "▲ needs you: allow " in done.stdout
     assert done.stderr.startswith("inspan: 1 run needs you.\n  → `inspan approvals`")
     (question,) = state["questions"]

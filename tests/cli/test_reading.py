@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from inspan.protocol.ids import make_short_name
 from tests.cli_env import CliEnv, wait_until
 
 from .scenarios import FAILS, SAYS_HELLO, release_tool, run_to_end, start_waiting_run, strip_run_note
@@ -26,10 +27,11 @@ def test_show_tells_of_a_run_that_completed(old_runs: CliEnv) -> None:
     run_id = old_runs.inspan("ps", "-aq").stdout.split()[1]
     done = old_runs.inspan("show", run_id)
     assert (done.returncode, done.stderr) == (0, "")
-    first, run, prompt, cwd, session, folder, *calls, _, answer, _, outcome, _, _ = done.stdout.splitlines()
+    first, run, prompt, cwd, name, session, folder, *calls, _, answer, _, outcome, _, _ = done.stdout.splitlines()
     assert first.startswith(f"▶ scripted {old_runs.events(run_id)[0]['agent_version']} · {old_runs.work} · ")
     assert run == f"  run {run_id} · ends after 10m (--timeout)"
     assert (prompt, cwd, answer) == ("  prompt: do it", f"  cwd: {old_runs.work}", "hello")
+    assert name == f"  name: {make_short_name(run_id)}"
     assert (session, folder) == (f"  session: {run_id}", f"  folder: {old_runs.folder(run_id)}")
     assert calls == [
         "  calls: 1 (1 main)",
@@ -46,6 +48,8 @@ def test_show_gives_json(old_runs: CliEnv) -> None:
     assert shown == {
         "schema": 1,
         "run": json.loads((old_runs.folder(run_id) / "run.json").read_text()),
+        "name": "",
+        "short": make_short_name(run_id),
         "folder": str(old_runs.folder(run_id)),
         "started": events[0],
         "ended": shown["ended"],
@@ -63,7 +67,7 @@ def test_show_gives_json(old_runs: CliEnv) -> None:
 def test_show_of_a_living_run_says_how_to_follow_it(cli_env: CliEnv) -> None:
     run_id = start_waiting_run(cli_env)
     told = cli_env.inspan("show").stdout
-    assert f"still running: inspan logs -f {run_id}" in told
+    assert f"still running: inspan logs -f {make_short_name(run_id)}" in told
     assert "● working: touch started" in told
     assert json.loads(cli_env.inspan("show", "--json").stdout)["ended"] is None
     release_tool(cli_env)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from inspan.protocol.ids import make_short_name
 from tests.cli_env import CliEnv
 
 from .scenarios import release_tool, run_to_end, start_waiting_run, strip_run_note
@@ -74,7 +75,8 @@ def _check(cli_env: CliEnv, run_id: str, *, warns: tuple[str, ...] = ()) -> None
         assert "broke" not in done.stderr
         told = strip_run_note(done.stderr)
         assert (done.returncode, bool(told)) == ((1, True) if command in warns else (0, False)), (command, told)
-        assert command not in ("ps -a", "show", "wait @last") or run_id in done.stdout
+        assert command not in ("show", "wait @last") or run_id in done.stdout
+        assert command != "ps -a" or make_short_name(run_id) in done.stdout
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place or "state")

@@ -2,8 +2,8 @@
 
 A page marks what can be tried with a comment above a code block: `<!-- file: NAME -->` writes the block to a file,
 `<!-- driver: NAME -->` to a file among the drivers of a copy of inspan, `<!-- run -->` types its `$` lines and compares
-what follows each of them. `…` stands for any text, alone on a line for any lines. Run ids, durations and the way a run
-is held differ between machines and are compared by their shape.
+what follows each of them. `…` stands for any text, alone on a line for any lines. Run ids, short names, durations and
+the way a run is held differ between machines and are compared by their shape.
 """
 
 import re
@@ -22,6 +22,7 @@ _MARK = re.compile(r"^<!-- (?:(?:file|driver): .*|run) -->$", re.MULTILINE)
 _FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 _SHAPES = (
     (re.compile(r"\b\d{8}-\d{9}-\d+\b"), "RUN-ID"),
+    (re.compile(r"\b[b-df-hjkmnp-tv-z][b-df-hjkmnp-tv-z2-9]{3}\b"), "SHORT-NAME"),
     (re.compile(r"\b(?:\d+\.\d+s|\d+m\d\ds)\b"), "DURATION"),
     (re.compile(r"full access|writes only in its folder \(bwrap\)"), "ACCESS"),
     # Codex takes the shell of its user.

@@ -47,6 +47,7 @@ class SharedOptions(TypedDict, total=False):
     fork: bool
     project: str
     task: str
+    name: str
     profile: Profile
     channel: str
     login: bool

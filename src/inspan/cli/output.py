@@ -1,8 +1,8 @@
 """Printing values: JSON with a schema number, columns, colours where they are wanted."""
 
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -12,6 +12,9 @@ from inspan.reporters.text import apply_style as apply_style
 from inspan.reporters.text import format_duration as format_duration
 from inspan.reporters.text import one_line as one_line
 from inspan.reporters.text import wants_colour as wants_colour
+from inspan.reporters.widths import cut_end, cut_middle, measure, pad
+from inspan.reporters.widths import find_width as find_width
+from inspan.reporters.widths import shorten_home as shorten_home
 
 
 def print_json(**values: Any) -> None:
@@ -35,9 +38,117 @@ def format_error_json(code: str, message: str, next_step: str) -> str:
     ).decode()
 
 
+class Column(NamedTuple):
+    """A column of a table, and what becomes of it where the terminal is too narrow.
+
+    Its cells are shortened where it has a `cut`, down to `least` columns. Columns with a `drop` go, lowest first; an
+    `extra` one goes as soon as anything would have to be cut. On a terminal too narrow for a table, those that `lead`
+    are an entry's first line and the others its second, numbers with their head before them where they are `named`.
+    """
+
+    head: str
+    cut: Literal["", "middle", "end"] = ""
+    least: int = 0
+    drop: int = 0
+    extra: bool = False
+    lead: bool = False
+    named: bool = False
+
+
+# Below this, an entry of a table takes two lines.
+_TABLE_COLUMNS = 60
+_GAP = "  "
+_DOT = " · "
+_CUTS: dict[str, Callable[[str, int], str]] = {"middle": cut_middle, "end": cut_end}
+
+
+def format_table(columns: Sequence[Column], rows: Sequence[tuple[str, ...]], *, width: int | None) -> str:
+    """A table that fits a terminal of so many columns; without a width, nothing is cut and nothing is left out."""
+    if width is None:
+        return format_columns(tuple(column.head for column in columns), rows)
+    shown = [tuple(map(one_line, row)) for row in rows]
+    if width < _TABLE_COLUMNS:
+        lead = _GAP.join(column.head for column in columns if column.lead)
+        return "\n".join([cut_end(lead, width), *(line for row in shown for line in _stack(columns, row, width))])
+    table = [tuple(column.head for column in columns), *shown]
+    widths = _fit(columns, [max(map(measure, cells)) for cells in zip(*table, strict=True)], width)
+    return "\n".join(_format_line(columns, row, widths, width) for row in table)
+
+
+def _fit(columns: Sequence[Column], natural: Sequence[int], width: int) -> dict[int, int]:
+    """The columns that are shown, by their places, and how wide each of them is."""
+    widths = dict(enumerate(natural))
+    if _sum_widths(widths.values()) > width:
+        widths = {place: each for place, each in widths.items() if not columns[place].extra}
+    for place in _order_drops(columns, widths):
+        if _sum_widths(min(each, columns[at].least or each) for at, each in widths.items()) <= width:
+            break
+        del widths[place]
+    for place in reversed(list(widths)):
+        over = _sum_widths(widths.values()) - width
+        if over > 0 and columns[place].cut:
+            widths[place] = max(min(widths[place], columns[place].least), widths[place] - over)
+    return widths
+
+
+def _order_drops(columns: Sequence[Column], places: Iterable[int]) -> list[int]:
+    return sorted((place for place in places if columns[place].drop), key=lambda place: columns[place].drop)
+
+
+def _sum_widths(widths: Iterable[int]) -> int:
+    every = list(widths)
+    return sum(every) + len(_GAP) * (len(every) - 1)
+
+
+def _format_line(columns: Sequence[Column], row: Sequence[str], widths: Mapping[int, int], width: int) -> str:
+    cells = (pad(_cut(columns[place], row[place], each), each) for place, each in widths.items())
+    return cut_end(_GAP.join(cells).rstrip(), width)
+
+
+def _cut(column: Column, cell: str, width: int) -> str:
+    return _CUTS[column.cut](cell, width) if column.cut else cell
+
+
+def _stack(columns: Sequence[Column], row: Sequence[str], width: int) -> Iterator[str]:
+    """One entry on two lines; of the second, columns are dropped until the others fit, and then those are cut."""
+    yield cut_end(_GAP.join(cell for column, cell in zip(columns, row, strict=True) if column.lead), width)
+    rest = {
+        place: f"{column.head.lower()} {row[place]}" if column.named else row[place]
+        for place, column in enumerate(columns)
+        if not (column.lead or column.extra) and row[place] not in ("", "-")
+    }
+    room = width - len(_GAP)
+    for place in _order_drops(columns, rest):
+        if sum(_least(columns[at], cell) for at, cell in rest.items()) + len(_DOT) * (len(rest) - 1) <= room:
+            break
+        del rest[place]
+    for place in reversed(list(rest)):
+        over = sum(map(measure, rest.values())) + len(_DOT) * (len(rest) - 1) - room
+        if over > 0 and columns[place].cut:
+            least = _least(columns[place], rest[place])
+            rest[place] = _cut(columns[place], rest[place], max(least, measure(rest[place]) - over))
+    if rest:
+        yield _GAP + cut_end(_DOT.join(rest.values()), room)
+
+
+def _least(column: Column, cell: str) -> int:
+    return min(measure(cell), column.least) if column.cut else measure(cell)
+
+
 def format_columns(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """A plain table: every column as wide as its widest cell. What a cell holds is shown, never obeyed."""
     table = [heads, *(row if "".join(row).isprintable() else tuple(map(one_line, row)) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    shape = "  ".join(f"%-{width}s" for width in widths[:-1]) + "  %s"
+    columns = list(zip(*table, strict=True))[:-1]
+    # By the length of its text, which is right for nearly every cell and quick.
+    widths = [max(map(len, column)) for column in columns]
+    wide = [place for place, column in enumerate(columns) if _has_wide(column)]
+    if wide:
+        for place in wide:
+            widths[place] = max(map(measure, set(columns[place])))
+        return "\n".join(_GAP.join([*map(pad, row, widths), row[-1]]).rstrip() for row in table)
+    shape = "  ".join(f"%-{width}s" for width in widths) + "  %s"
     return "\n".join([(shape % row).rstrip() for row in table])
+
+
+def _has_wide(cells: Sequence[str]) -> bool:
+    return not "".join(cells).isascii() and any(measure(cell) != len(cell) for cell in set(cells))

@@ -23,7 +23,8 @@ Suggestion = tuple[str, str]
 
 
 class RunName(click.ParamType[str]):
-    """A run by its id, the beginning of one, `@last` or `@last-anywhere`. A shell proposes the runs of `run_filter`."""
+    """A run by its name, its short name, its id or the beginning of one, `@last`, `@2` or `@last-anywhere`. A shell
+    proposes the runs of `run_filter`."""
 
     name = "run"
 
@@ -47,9 +48,17 @@ def pick_run(state: str, name: str, *, as_json: bool) -> "RunFolder":
     from inspan.runs.find import find_run_folder  # Start-up time: `run` needs none of this.
 
     folder = find_run_folder(state, name)
-    if name in (LAST, LAST_ANYWHERE) and not as_json:
+    if name.startswith("@") and not as_json:
         print_run(folder)
     return folder
+
+
+def choose_hint_name(folder: "RunFolder") -> str:
+    """What a person types for a run: its own name, else the short one."""
+    from inspan.protocol.ids import make_short_name  # Start-up time: every command loads this file, few name a run.
+    from inspan.runs.names import read_own_name
+
+    return read_own_name(folder) or make_short_name(folder.run_id)
 
 
 def print_run(folder: "RunFolder") -> None:
@@ -141,16 +150,24 @@ def _suggest_active(folders: "list[RunFolder]", incomplete: str) -> Iterator[Sug
     from inspan.stores.run_folder import read_json  # Start-up time: every command loads this file, few name a run.
 
     for folder in folders:
-        if folder.run_id.startswith(incomplete):
-            described = read_json(folder.file("run.json"))
-            yield folder.run_id, f"{described['agent']} running: {described['task']['prompt']}"
+        described = read_json(folder.file("run.json"))
+        if name := _choose_name(folder.run_id, described["task"].get("name", ""), incomplete):
+            yield name, f"{described['agent']} running: {described['task']['prompt']}"
 
 
 def _suggest_ended(state: str, incomplete: str, is_meant: Callable[[str, str], bool]) -> Iterator[Suggestion]:
     from inspan.stores.index import list_newest  # Start-up time: every command loads this file, few name a run.
 
     for row in list_newest(state, limit=_LIMIT, prefix=incomplete, in_scope=is_meant):
-        yield row.run_id, f"{row.agent} {row.outcome}: {row.prompt}"
+        if name := _choose_name(row.run_id, row.name, incomplete):
+            yield name, f"{row.agent} {row.outcome}: {row.prompt}"
+
+
+def _choose_name(run_id: str, own: str, incomplete: str) -> str:
+    """The name of a run that goes on as was begun: its own before its id, and the short one only where it was begun."""
+    from inspan.protocol.ids import make_short_name  # Start-up time: every command loads this file, few name a run.
+
+    return next((name for name in (own, run_id, make_short_name(run_id)) if name and name.startswith(incomplete)), "")
 
 
 def _suggest_agents(incomplete: str) -> Iterator[Suggestion]:

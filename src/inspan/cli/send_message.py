@@ -20,6 +20,7 @@ from inspan.stores.run_folder import RunFolder
 from .answer_inline import InlineAnswers
 from .follow import print_record
 from .output import print_json
+from .run_names import choose_hint_name
 
 if TYPE_CHECKING:
     from .console import Console
@@ -99,7 +100,7 @@ def follow_first_message(state: str, folder: RunFolder, *, as_json: bool, quiet:
     """Follows the prompt of a session that was just opened, and leaves it open."""
     code = follow_message(state, folder, FIRST_MESSAGE, after=0, as_json=as_json, quiet=quiet, verbose=verbose)
     if not as_json and not quiet:
-        click.echo(f"session {folder.run_id} is open: inspan send {folder.run_id} …", err=True)
+        click.echo(f"session {folder.run_id} is open: inspan send {choose_hint_name(folder)} …", err=True)
     return code
 
 

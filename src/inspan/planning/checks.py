@@ -8,6 +8,7 @@ import msgspec
 
 from inspan.errors import BadInput
 from inspan.protocol.budget import BUDGET_HINT
+from inspan.protocol.ids import NAME_CHARACTERS, find_name_problem
 from inspan.protocol.task import McpServer, Task
 
 _MAX_VALUE = 1e15
@@ -27,6 +28,7 @@ _ARGUMENTS = (
     "channel",
     "project",
     "task",
+    "name",
     "resume",
 )
 _LISTS = ("allowed_tools", "disallowed_tools", "extra_dirs", "attachments", "options", "ask")
@@ -49,6 +51,9 @@ def check_task(task: Task) -> None:
     if task.project:
         _check_name("project", task.project)
     _check_name("task", task.task)
+    if task.name and (problem := find_name_problem(task.name)):
+        step = f"Use letters, digits, - _ and ., at most {NAME_CHARACTERS}, with a letter among them: --name fix-login."
+        raise BadInput("name", task.name, problem, next_step=step)
     for name in task.env:
         if not name or "=" in name or "\0" in name:
             raise BadInput("env", name, "not a valid variable name.", next_step="Use --env NAME=VALUE.")

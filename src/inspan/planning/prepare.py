@@ -5,7 +5,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 import msgspec
 
@@ -33,6 +33,7 @@ from inspan.stores.run_folder import (
     write_json,
     write_text,
 )
+from inspan.stores.sessions import SessionRecord
 from inspan.system import file_locks, forking
 from inspan.system.standard_streams import fill_standard_fds
 from inspan.transports.process import move_fd_up
@@ -92,6 +93,17 @@ def prepare(
         on_claim()
     if supervised:
         make_private_folder(runtime_home())  # The run's socket will lie there; it would be too late to refuse it then.
+    with _reserve_name(task, env) if task.name else nullcontext():
+        return _claim_and_plan(task, choice, record, env)
+
+
+def _reserve_name(task: Task, env: Mapping[str, str]) -> AbstractContextManager[None]:
+    from .names import reserve_name  # Start-up time: few runs have a name of their own.
+
+    return reserve_name(task, env)
+
+
+def _claim_and_plan(task: Task, choice: Choice, record: SessionRecord | None, env: Mapping[str, str]) -> PreparedRun:
     claimed = _claim_run(task, env)
     lock, session, listener = -1, None, None
     try:

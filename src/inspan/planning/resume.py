@@ -12,7 +12,7 @@ from inspan.credentials.sources import expand_home
 from inspan.errors import BadInput, RunNotFound, SessionNotFound, StateUnusable
 from inspan.protocol.task import Task
 from inspan.protocol.usage import SessionTotals
-from inspan.runs.projects import LAST, LAST_ANYWHERE, Scope, scope_of
+from inspan.runs.projects import Scope, scope_of
 from inspan.stores.paths import make_private_folder, state_home
 from inspan.stores.run_folder import RunFolder, active_runs
 from inspan.stores.sessions import (
@@ -29,6 +29,8 @@ from inspan.stores.sessions import (
 from inspan.system import file_locks
 
 _TAIL_BYTES = 4_000_000
+_PROMPT_CHARACTERS = 60
+_LEFT_OUT = '"…"'
 
 
 class LockedSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +56,7 @@ def resolve_session(task: Task, env: Mapping[str, str]) -> tuple[Task, SessionRe
     agent = driver_for_task(task).name if task.agent else record.agent
     if agent != record.agent:
         raise BadInput("agent", task.agent, f"the session is one of {record.agent}.", next_step="Leave --agent out.")
-    _check_folder(name, record, task.cwd)
+    _check_folder(name, record, task)
     own = {
         "agent": task.agent or record.agent,
         "cwd": record.cwd,
@@ -63,6 +65,11 @@ def resolve_session(task: Task, env: Mapping[str, str]) -> tuple[Task, SessionRe
     }
     own["channel"] = task.channel or record.channel
     return msgspec.structs.replace(task, resume=name, **own), record
+
+
+def is_session_id(state: str, word: str) -> bool:
+    """Whether a session of this agent's own id is known here."""
+    return bool(word) and _find_by_id(state, word) is not None
 
 
 def claim_session(state: str, task: Task, *, record: SessionRecord | None, run_id: str, agent: str) -> LockedSession:
@@ -141,26 +148,35 @@ def unclaim_session(state: str, key: str, run_id: str) -> None:
     forget_run(state, key, run_id)
 
 
-def _check_folder(name: str, record: SessionRecord, cwd: str) -> None:
+def _check_folder(name: str, record: SessionRecord, task: Task) -> None:
     """Raises `BadInput` for a session that would work in another folder than the task is for."""
     if not os.path.isdir(record.cwd):
         raise BadInput(
             "cwd",
             record.cwd,
             "the folder of the session is gone.",
-            next_step="Make it again, or start a new session elsewhere.",
+            next_step="Make it again, or a link to where it was moved, or start a new session elsewhere.",
         )
-    if os.path.realpath(cwd) == os.path.realpath(record.cwd):
+    if os.path.realpath(task.cwd) == os.path.realpath(record.cwd):
         return
-    import shlex  # Start-up time: only a refusal needs it.
-
-    there = f"inspan run --cwd {shlex.quote(record.cwd)} --resume {shlex.quote(name)}"
     raise BadInput(
         "cwd",
-        cwd,
+        task.cwd,
         f"the session belongs to {record.cwd}.",
-        next_step=f"To continue there: `{there}`. Without --resume, a new session starts here.",
+        next_step=f"To continue there: `{_format_command(task, name, record.cwd)}`. "
+        "`inspan run` without --resume starts a new session here.",
     )
+
+
+def _format_command(task: Task, name: str, cwd: str) -> str:
+    """The command that resumes a session where it belongs; a long prompt is left to be typed."""
+    import shlex  # Start-up time: only a refusal needs it.
+
+    where = ["-C", cwd, *(["--fork"] if task.fork else [])]
+    if not (prompt := task.prompt.strip()):
+        return f"inspan {shlex.join(['chat' if task.session else 'run', *where, '--resume', name])}"
+    is_plain = len(prompt) <= _PROMPT_CHARACTERS and prompt.isprintable() and not prompt.startswith("-")
+    return f"inspan {shlex.join(['resume', *where, name])} {shlex.quote(prompt) if is_plain else _LEFT_OUT}"
 
 
 def current_folder() -> str:
@@ -180,7 +196,7 @@ def _find_session(state: str, task: Task) -> tuple[str, SessionRecord]:
     try:
         folder = find_run_folder(state, task.resume, scope=scope)
     except RunNotFound as error:
-        is_last = task.resume in (LAST, LAST_ANYWHERE)
+        is_last = task.resume.startswith("@")
         record = (
             None
             if is_last

@@ -18,7 +18,7 @@ class _Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_fiel
 
 
 class RunStarted(_Event, frozen=True, kw_only=True, tag="run_started"):
-    """The first record of every log; `schema` is the version of everything after it.
+    """The first record of every log; `schema` is the version of everything after it, `name` the run's own, if any.
 
     `access` says what the agent may do on this machine, `ask` about which tools somebody is asked first, `credential`
     which key or login is used, without showing it. `timeout_s` is for the run, or for each message of a `session`.
@@ -47,6 +47,7 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="run_started"):
     timeout_s: float | None = None
     session: bool = False
     warnings: list[str] = []
+    name: str = ""
     inspan: str
 
 

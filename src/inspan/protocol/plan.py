@@ -161,5 +161,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             timeout_s=self.task.limits.timeout_s,
             session=self.task.session,
             warnings=self.warnings,
+            name=self.task.name,
             inspan=__version__,
         )

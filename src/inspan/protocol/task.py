@@ -42,17 +42,17 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One piece of work for one agent. `agent` empty means the default agent; a program may give a `cwd` that counts
-    from its current folder.
+    from its current folder. `name` is what its run is called beside its id; no other run of the project has it.
 
     With a `preset`, `agent` is the name of one that inspan does not know; the configuration fills it in.
 
     `mode`: `exec` may do everything, `review` reads and runs and cannot edit, `complete` gives one answer, no tools.
     `allowed_tools` is, in `exec`, all that the agent may use (`None`: everything); in the other modes it adds to what
-    the mode grants. `system_prompt` replaces the agent's own, `append_system_prompt` stands behind it. `resume` is a
-    run id, `@last` (of the project of `cwd`) or the agent's own session id, and that session's folder must be `cwd`;
-    `fork` leaves that session as it is and goes on in a copy. `output_schema` is the JSON Schema that the answer of
-    `complete` must fit. `attachments` are paths of images and files. `channel` is the way into the agent, its usual one
-    where it is empty. `key_from` says where the API key is (`env:NAME`, `file:PATH`, `cmd:COMMAND`,
+    the mode grants. `system_prompt` replaces the agent's own, `append_system_prompt` stands behind it. `resume` is the
+    name of a run, `@last` (of the project of `cwd`) or the agent's own session id, and that session's folder must be
+    `cwd`; `fork` leaves that session as it is and goes on in a copy. `output_schema` is the JSON Schema that the answer
+    of `complete` must fit. `attachments` are paths of images and files. `channel` is the way into the agent, its usual
+    one where it is empty. `key_from` says where the API key is (`env:NAME`, `file:PATH`, `cmd:COMMAND`,
     `keyring:SERVICE/USER`); `login` uses the subscription login of the user in its place. `options` are arguments for
     the agent's own program.
 
@@ -87,6 +87,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     fork: bool = False
     project: str = ""
     task: str = "default"
+    name: str = ""
     profile: Profile = "user"
     channel: str = ""
     login: bool = False

@@ -85,8 +85,8 @@ def build_repair(task: Task, problem: str, *, run_id: str, session_id: str) -> T
     """
     words = f"Your answer could not be used: {problem}. Give the whole answer again, corrected, in the form asked for."
     if not session_id:
-        return msgspec.structs.replace(task, prompt=f"{task.prompt}\n\n{words}")
-    return msgspec.structs.replace(task, prompt=words, resume=run_id, fork=False, attachments=())
+        return msgspec.structs.replace(task, prompt=f"{task.prompt}\n\n{words}", name="")
+    return msgspec.structs.replace(task, prompt=words, resume=run_id, fork=False, attachments=(), name="")
 
 
 def _build_validator(schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:

@@ -11,6 +11,7 @@ from inspan.folds.costs import read_cost
 from inspan.folds.summary import Summary
 from inspan.protocol.cost import Cost
 from inspan.protocol.events import RunEnded
+from inspan.protocol.ids import make_short_name
 from inspan.stores.index import Entry, Row
 from inspan.stores.run_folder import RunFolder, project_and_task_of, read_json
 
@@ -54,6 +55,7 @@ def build_unreadable_entry(folder: RunFolder, error: StateUnusable) -> Entry:
         tokens=0,
         cost_usd=None,
         session_id="",
+        short=make_short_name(folder.run_id),
     )
     return Entry(row=row)
 
@@ -76,4 +78,6 @@ def _build_row(folder: RunFolder, described: dict[str, Any], summary: Summary, e
         cwd=str(described.get("task", {}).get("cwd", "")),
         cost_kind=cost.kind,
         not_paid_usd=cost.not_paid_usd,
+        name=str(described.get("task", {}).get("name", "")),
+        short=make_short_name(folder.run_id),
     )

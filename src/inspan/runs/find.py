@@ -1,6 +1,5 @@
-"""One run, found again: by id, prefix, or as the last; stopped, told living from lost, removed."""
+"""One run, found again: by id, prefix, name, or as the last; stopped, told living from lost, removed."""
 
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -9,26 +8,26 @@ from inspan.errors import RunBusy, RunNotFound, StateUnusable
 from inspan.folds.summary import Summary, summarize
 from inspan.protocol.commands import Cancel
 from inspan.protocol.events import Event
-from inspan.protocol.ids import RunId
+from inspan.protocol.ids import RunId, begins_run_id, make_short_name
 from inspan.protocol.wire import Record
 from inspan.stores import index
 from inspan.stores.event_log import iter_log
 from inspan.stores.paths import state_error
 from inspan.stores.run_folder import (
     RunFolder,
-    active_runs,
     all_runs,
     is_locked,
     lock_run,
     open_folder,
     read_json,
-    run_path,
     unmark_active,
 )
 from inspan.system import file_locks
 
 from .control_client import send_command
-from .projects import LAST, LAST_ANYWHERE, Scope, current_scope
+from .names import build_row_path, find_by_place, find_named, list_active_folders
+from .names import is_in_scope as is_in_scope
+from .projects import Scope
 
 if TYPE_CHECKING:
     from inspan.folds.live_state import LiveState
@@ -38,22 +37,25 @@ _START_POLL_S = 0.02
 
 
 def find_run_folder(state: str, name: str, *, scope: Scope | None = None) -> RunFolder:
-    """The run of this id, or unique prefix of an id, in any project; raises `RunNotFound`.
+    """The run of this name; raises `RunNotFound`.
 
-    `@last` is the last run of `scope`, which is the current folder's project by default; `@last-anywhere` is the last
-    of all.
+    A name is an id or the unique beginning of one, in any project; a run's own name or its short name, in `scope`
+    first, which is the current folder's project by default, and then in any. `@last` and `@1` are the last run of
+    `scope`, `@2` is the one before it; `@last-anywhere` is the last of all.
     """
-    if name == LAST:
-        return _find_last(state, scope or current_scope())
-    if name == LAST_ANYWHERE:
-        return _find_last(state, None)
-    found = {folder.run_id: folder for folder in _list_active(state) if folder.run_id.startswith(name)} if name else {}
+    if placed := find_by_place(state, name, scope):
+        return placed
+    if name.isascii() and not begins_run_id(name) and (named := find_named(state, name, scope)):
+        return named
+    found = {folder.run_id: folder for folder in list_active_folders(state) if _begins(folder, name)}
     # A living run must be found even when the index is broken; and no id holds more than ASCII.
     if name not in found and name and name.isascii():
-        found |= {RunId(row.run_id): _open_row(state, row) for row in index.find_by_prefix(state, name)}
+        rows = index.find_by_prefix(state, name)
+        found |= {RunId(row.run_id): open_folder(build_row_path(state, row)) for row in rows}
     if not found and name:
         # One whose log cannot be read stands in no list, and must be found to be removed.
-        found = {folder.run_id: folder for folder in all_runs(state) if folder.run_id.startswith(name)}
+        strays = (each for each in all_runs(state) if _begins(each, name) or make_short_name(each.run_id) == name)
+        found = {folder.run_id: folder for folder in strays}
     if name in found:
         return found[RunId(name)]
     if len(found) == 1:
@@ -65,17 +67,6 @@ def find_run_folder(state: str, name: str, *, scope: Scope | None = None) -> Run
     raise RunNotFound(
         f"There is no run {name!r}.", next_step="`inspan ps -a` lists them; `inspan reindex` finds strays."
     )
-
-
-def is_in_scope(folder: RunFolder, scope: Scope) -> bool:
-    """Whether a run is one of those that are meant; what of it cannot be read is told by its path."""
-    *_, project, _task, _runs, _run_id = folder.path.split(os.sep)
-    try:
-        task: Any = read_json(folder.file("run.json")).get("task")
-        cwd = str(task["cwd"])
-    except (StateUnusable, KeyError, TypeError):
-        cwd = ""
-    return scope.matches(project, cwd)
 
 
 def refresh_summary(state: str, folder: RunFolder, *, watch: Callable[[Record], None] | None = None) -> Summary:
@@ -148,37 +139,12 @@ def remove(state: str, folder: RunFolder) -> None:
         raise state_error(folder.path, error) from error
 
 
+def _begins(folder: RunFolder, name: str) -> bool:
+    return bool(name) and folder.run_id.startswith(name)
+
+
 def _events_of(records: Iterable[Record], watch: Callable[[Record], None] | None) -> Iterator[Event]:
     for record in records:
         if watch:
             watch(record)
         yield record.event
-
-
-def _find_last(state: str, scope: Scope | None) -> RunFolder:
-    started = _list_active(state)
-    active = [folder for folder in started if scope is None or is_in_scope(folder, scope)]
-    ended = index.list_newest(state, limit=1, in_scope=scope.matches if scope else None)
-    candidates = [*active[-1:], *(_open_row(state, row) for row in ended)]
-    if candidates:
-        return max(candidates, key=lambda folder: folder.run_id)
-    elsewhere = {folder.run_id for folder in started} | {row.run_id for row in index.list_newest(state)}
-    if not elsewhere or scope is None:
-        raise RunNotFound("There is no run yet.", next_step='Start one: inspan run "say hello".')
-    raise _no_run_error(scope, len(elsewhere))
-
-
-def _no_run_error(scope: Scope, elsewhere: int) -> RunNotFound:
-    whose = f"this folder's project, {scope.top}" if scope.top else f"the project {scope.project!r}"
-    there = "1 run is in another project" if elsewhere == 1 else f"{elsewhere} runs are in other projects"
-    step = f"{there}: `inspan ps -a` lists them, @last-anywhere is the last of all."
-    return RunNotFound(f"There is no run of {whose}.", next_step=step)
-
-
-def _list_active(state: str) -> list[RunFolder]:
-    """The active list without what is being prepared just now, or never came further."""
-    return [folder for folder in active_runs(state) if os.path.exists(folder.file("run.json"))]
-
-
-def _open_row(state: str, row: index.Row) -> RunFolder:
-    return open_folder(run_path(state, project=row.project, task=row.task, run_id=row.run_id))

@@ -12,6 +12,8 @@ from inspan.stores.index import Entry, Row
 from inspan.stores.run_folder import RunFolder, active_runs, all_runs, is_locked, unmark_active
 
 from .find import refresh_run, refresh_summary
+from .names import build_index_scope
+from .projects import Scope
 
 if TYPE_CHECKING:
     from inspan.folds.live_state import LiveState
@@ -26,18 +28,17 @@ class ActiveRun(NamedTuple):
     state: "LiveState | None" = None
 
 
-def list_runs(state: str, *, ended: bool, limit: int | None = None) -> list[Row]:
-    """Living runs, newest first, and after them the ended ones where asked for."""
-    return add_ended(state, [entry.row for entry in active_entries(state, ended=ended)], limit=limit, wanted=ended)
-
-
-def add_ended(state: str, living: list[Row], *, wanted: bool, limit: int | None = None) -> list[Row]:
-    """These rows, and after them those of the ended runs where they are wanted."""
-    if not wanted:
-        return living
-    rows = read_index(state, lambda: index.list_newest(state, limit=limit or -1))
+def list_runs(state: str) -> list[Row]:
+    """Living runs, newest first, and after them the ended ones; those of every project."""
+    living = [entry.row for entry in active_entries(state, ended=True)]
     shown = {row.run_id for row in living}
-    return living + [row for row in rows if row.run_id not in shown] if shown else rows
+    return living + [row for row in list_ended(state) if row.run_id not in shown]
+
+
+def list_ended(state: str, *, scope: Scope | None = None, limit: int | None = None) -> list[Row]:
+    """The ended runs of a project, or of all, newest first."""
+    meant = build_index_scope(scope) if scope else None
+    return read_index(state, lambda: index.list_newest(state, limit=limit or -1, in_scope=meant))
 
 
 def active_entries(state: str, *, ended: bool) -> list[Entry]:

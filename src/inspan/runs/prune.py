@@ -97,7 +97,7 @@ def _select_rows(state: str, choice: PruneFilter) -> list[Row]:
     scope, wanted = choice.scope, choice.outcomes or OUTCOMES
     if scope and not scope.top:
         _check_project(state, scope.project)
-    rows = [row for row in list_runs(state, ended=True) if row.outcome in wanted]
+    rows = [row for row in list_runs(state) if row.outcome in wanted]
     rows = [row for row in rows if scope is None or scope.matches(row.project, row.cwd)]
     rows.sort(key=lambda row: row.run_id, reverse=True)
     return [row for row in rows[choice.keep :] if row.started_at + row.duration_s < choice.before]

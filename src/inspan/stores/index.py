@@ -29,15 +29,19 @@ CREATE TABLE IF NOT EXISTS run (
     run_id TEXT PRIMARY KEY, project TEXT NOT NULL, task TEXT NOT NULL, agent TEXT NOT NULL,
     started_at REAL NOT NULL, duration_s REAL NOT NULL, outcome TEXT NOT NULL, reason TEXT NOT NULL,
     prompt TEXT NOT NULL, tokens INTEGER NOT NULL, cost_usd REAL, session_id TEXT NOT NULL, cwd TEXT NOT NULL,
-    cost_kind TEXT NOT NULL, not_paid_usd REAL,
+    cost_kind TEXT NOT NULL, not_paid_usd REAL, name TEXT NOT NULL, short TEXT NOT NULL,
     model TEXT NOT NULL, scripted INTEGER NOT NULL,
     input INTEGER, output INTEGER, cache_read INTEGER, cache_write INTEGER, reasoning INTEGER
 ) WITHOUT ROWID
 """
+_NAMES = (
+    "CREATE INDEX IF NOT EXISTS run_name ON run (name) WHERE name != ''",
+    "CREATE INDEX IF NOT EXISTS run_short ON run (short)",
+)
 
 
 class Row(NamedTuple):
-    """One ended run, as `ps` shows it."""
+    """One ended run, as `ps` shows it; `name` is the one that a person gave it, `short` follows from its id."""
 
     run_id: str
     project: str
@@ -54,6 +58,8 @@ class Row(NamedTuple):
     cwd: str = ""
     cost_kind: CostKind = "unknown"
     not_paid_usd: float | None = None
+    name: str = ""
+    short: str = ""
 
     @property
     def cost(self) -> Cost:
@@ -68,6 +74,15 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     scripted: bool = False
     usage: Usage | None = None
+
+
+class IndexScope(NamedTuple):
+    """Which runs are meant: those of a project, and of those that worked below `top`, if there is one, the ones that
+    `is_meant` accepts by their project and their working folder."""
+
+    project: str
+    top: str
+    is_meant: Callable[[str, str], bool]
 
 
 # Whether a run is meant, by its project and its working folder.
@@ -111,11 +126,40 @@ def replace_all(state: str, entries: Sequence[Entry]) -> None:
             remove_file(draft + suffix)
 
 
-def list_newest(state: str, *, limit: int = -1, prefix: str = "", in_scope: IsInScope | None = None) -> list[Row]:
-    """Ended runs, newest first; with a prefix, those whose id begins so; with `in_scope`, those that it accepts."""
-    clause, values = ("run_id >= ? AND run_id < ?", (prefix, prefix + "\x7f")) if prefix else ("1", ())
-    meant = " AND is_meant(project, cwd)" if in_scope else ""
-    return _select(state, f"WHERE {clause}{meant} ORDER BY run_id DESC LIMIT ?", (*values, limit), in_scope=in_scope)
+def list_newest(
+    state: str,
+    *,
+    limit: int = -1,
+    prefix: str = "",
+    in_scope: IsInScope | IndexScope | None = None,
+    with_session: bool = False,
+) -> list[Row]:
+    """Ended runs, newest first; with a prefix, those of which id, name or short name begin so; with `in_scope`, those
+    that it accepts; with `with_session`, those whose agent named a session."""
+    clause, values = "1", ()
+    if prefix:
+        clause = f"({' OR '.join(f'({column} >= ? AND {column} < ?)' for column in ('run_id', 'name', 'short'))})"
+        values = (prefix, prefix + "\x7f") * 3
+    clause += " AND session_id != ''" if with_session else ""
+    if isinstance(in_scope, IndexScope):
+        # Most rows are told by their text alone: calling back for each of ten thousand would take as long as the rest.
+        below = f"{in_scope.top.rstrip('/')}/" if in_scope.top else "no path begins so"
+        clause += " AND (project = ? OR (substr(cwd || '/', 1, ?) = ? AND is_meant(project, cwd)))"
+        values = (*values, in_scope.project, len(below), below)
+    elif in_scope:
+        clause += " AND is_meant(project, cwd)"
+    is_meant = in_scope.is_meant if isinstance(in_scope, IndexScope) else in_scope
+    return _select(state, f"WHERE {clause} ORDER BY run_id DESC LIMIT ?", (*values, limit), is_meant=is_meant)
+
+
+def find_by_name(state: str, name: str) -> list[Row]:
+    """Ended runs that a person gave this name, one in each project at the most, newest first."""
+    return _select(state, "WHERE name = ? AND name != '' ORDER BY run_id DESC", (name,))
+
+
+def find_by_short_name(state: str, short: str) -> list[Row]:
+    """Ended runs whose id has this short name, newest first."""
+    return _select(state, "WHERE short = ? ORDER BY run_id DESC", (short,))
 
 
 def find_by_prefix(state: str, prefix: str) -> list[Row]:
@@ -142,12 +186,12 @@ def is_outdated(state: str) -> bool:
         return _version(database) not in (0, _VERSION)
 
 
-def _select(state: str, clause: str, values: tuple[Any, ...], *, in_scope: IsInScope | None = None) -> list[Row]:
+def _select(state: str, clause: str, values: tuple[Any, ...], *, is_meant: IsInScope | None = None) -> list[Row]:
     if not _exists(state):
         return []
     with _open(state) as database:
-        if in_scope:
-            database.create_function("is_meant", 2, in_scope)
+        if is_meant:
+            database.create_function("is_meant", 2, is_meant)
         # Not all columns: of ten thousand runs, those that nobody shows would cost 8 ms.
         return list(map(Row._make, database.execute(f"SELECT {_ROW} FROM run {clause}", values)))
 
@@ -210,8 +254,13 @@ def _create(database: "sqlite3.Connection") -> None:
     with database:
         if _version(database) == _VERSION:
             return  # Another process was quicker, and may have entered runs already.
-        database.execute(_TABLE)
+        _create_table(database)
         database.execute(f"PRAGMA user_version = {_VERSION}")
+
+
+def _create_table(database: "sqlite3.Connection") -> None:
+    for statement in (_TABLE, *_NAMES):
+        database.execute(statement)
 
 
 def _insert(database: "sqlite3.Connection", entries: Sequence[Entry]) -> None:
@@ -239,7 +288,7 @@ def _fill(database: "sqlite3.Connection", entries: Sequence[Entry]) -> None:
     database.execute("BEGIN IMMEDIATE")
     with database:
         database.execute("DROP TABLE IF EXISTS run")
-        database.execute(_TABLE)
+        _create_table(database)
         _insert(database, entries)
         database.execute(f"PRAGMA user_version = {_VERSION}")
 

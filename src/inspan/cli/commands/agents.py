@@ -1,6 +1,7 @@
 """List the agents, or install one."""
 
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -10,11 +11,22 @@ import msgspec
 from inspan.agents.install import install
 from inspan.agents.program import locate_program
 from inspan.agents.select import select_channel
-from inspan.cli.output import format_columns, print_json
+from inspan.cli.output import Column, find_width, format_table, print_json
 from inspan.cli.run_names import AgentName
 from inspan.contracts.driver import Capabilities, Driver
 from inspan.errors import AgentUnusable
 from inspan.planning.known_agents import AgentEntry, find_agent_driver, list_agents
+
+_COLUMNS = (
+    Column("AGENT", lead=True),
+    Column("VERSION", lead=True),
+    Column("MODES", drop=5),
+    Column("SESSIONS", drop=4),
+    Column("SCHEMA", drop=3, named=True),
+    Column("SERVERS", drop=2, named=True),
+    Column("CHANNELS", drop=1, named=True),
+    Column("TITLE", cut="end", least=12),
+)
 
 
 @click.group(invoke_without_command=True)
@@ -29,7 +41,7 @@ def command(context: click.Context, as_json: bool) -> None:
         print_json(agents=[_to_dict(each) for each in found])
         return
     default = next(each.name for each in found if each.driver and each.driver.default)
-    click.echo(listing([_row(each) for each in found], default=default))
+    click.echo(listing([_row(each) for each in found], default=default, width=find_width(sys.stdout)))
 
 
 @command.command("show")
@@ -60,11 +72,10 @@ def install_command(name: str, channel: str, as_json: bool) -> None:
         click.echo(f"{name} {found.version} at {found.path}")
 
 
-def listing(rows: list[tuple[str, ...]], *, default: str) -> str:
+def listing(rows: list[tuple[str, ...]], *, default: str, width: int | None = None) -> str:
     """The table as it is printed; the first page of the documents shows it."""
-    heads = ("AGENT", "VERSION", "MODES", "SESSIONS", "SCHEMA", "SERVERS", "CHANNELS", "TITLE")
     more = f"default: {default} · more: inspan agents show NAME · get one: inspan agents install NAME"
-    return f"{format_columns(heads, rows)}\n{more}"
+    return f"{format_table(_COLUMNS, rows, width=width)}\n{more}"
 
 
 def _row(each: AgentEntry) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ import time
 
 import click
 
-from inspan.cli.output import format_columns, format_duration, one_line, print_json
+from inspan.cli.output import Column, find_width, format_duration, format_table, one_line, print_json
 from inspan.contracts.permissions import KeptApproval, subject_of
 from inspan.contracts.tool_grants import split_pattern
 from inspan.errors import BadInput
@@ -15,8 +15,18 @@ from inspan.runs.questions import AskedQuestion, list_questions
 from inspan.stores.approvals import StoredApproval, list_approvals, revoke_approval
 from inspan.stores.paths import state_home
 
-_HEADS = ("ID", "RUN", "SINCE", "TOOL", "WHAT")
-_KEPT_HEADS = ("PROJECT", "ALLOWED FOR GOOD", "SINCE")
+_COLUMNS = (
+    Column("ID", lead=True),
+    Column("RUN", drop=2),
+    Column("SINCE", drop=1),
+    Column("TOOL", lead=True),
+    Column("WHAT", cut="end", least=16),
+)
+_KEPT_COLUMNS = (
+    Column("PROJECT", cut="middle", least=12, lead=True),
+    Column("ALLOWED FOR GOOD", cut="end", least=16),
+    Column("SINCE", drop=1),
+)
 
 
 @click.command()
@@ -40,11 +50,12 @@ def command(revoke: str | None, dry_run: bool, as_json: bool) -> None:
             kept=[each._asdict() for each in kept],
         )
         return
+    width = find_width(sys.stdout)
     if questions or not kept:
-        sys.stdout.write(format_columns(_HEADS, [_cells(each) for each in questions]) + "\n")
+        sys.stdout.write(format_table(_COLUMNS, [_cells(each) for each in questions], width=width) + "\n")
     if kept:
         gap = "\n" if questions else ""
-        sys.stdout.write(gap + format_columns(_KEPT_HEADS, [_format_kept(each) for each in kept]) + "\n")
+        sys.stdout.write(gap + format_table(_KEPT_COLUMNS, [_format_kept(each) for each in kept], width=width) + "\n")
 
 
 def _revoke(state: str, pattern: str, *, dry_run: bool) -> None:

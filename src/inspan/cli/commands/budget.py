@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from inspan.cli.output import format_columns, format_duration, print_json
+from inspan.cli.output import Column, find_width, format_duration, format_table, print_json
 from inspan.protocol.amounts import Amounts, format_dollars
 from inspan.protocol.budget import format_budget
 from inspan.protocol.cost import Cost, build_cost
@@ -15,7 +15,17 @@ from inspan.reporters.costs import format_cost, format_count
 from inspan.stores.ledger_tree import BudgetStatus, read_tree
 from inspan.stores.paths import state_home
 
-_HEADS = ("NODE", "LIMIT", "COST", "TOKENS", "CALLS", "TIME", "RESTARTS", "SET-ASIDE", "SINCE")
+_COLUMNS = (
+    Column("NODE", cut="middle", least=33, lead=True),
+    Column("LIMIT", cut="end", least=10, lead=True),
+    Column("COST", named=True),
+    Column("TOKENS", drop=6, named=True),
+    Column("CALLS", drop=5, named=True),
+    Column("TIME", drop=3),
+    Column("RESTARTS", drop=2, named=True),
+    Column("SET-ASIDE", drop=4, named=True),
+    Column("SINCE", drop=1, named=True),
+)
 _INDENT = {"project": "", "task": "  ", "run": "    "}
 
 
@@ -32,7 +42,8 @@ def command(as_json: bool) -> None:
     if as_json:
         print_json(nodes=[_to_dict(each) for each in statuses])
         return
-    sys.stdout.write(format_columns(_HEADS, [_cells(each) for each in statuses]) + "\n" + "".join(_notes(statuses)))
+    table = format_table(_COLUMNS, [_cells(each) for each in statuses], width=find_width(sys.stdout))
+    sys.stdout.write(f"{table}\n{''.join(_notes(statuses))}")
 
 
 def _to_dict(status: BudgetStatus) -> dict[str, Any]:

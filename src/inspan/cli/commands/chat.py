@@ -2,14 +2,16 @@
 
 import os
 import signal
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from inspan.cli.chat import Chat
 from inspan.cli.chat_input import choose_input
+from inspan.cli.commands.run import choose_session, configure_session, print_resumed
 from inspan.cli.commands.run import command as run_command
-from inspan.cli.commands.run import configure_session
+from inspan.cli.run_names import choose_hint_name
 from inspan.cli.start_run import ENDINGS, start_run
 from inspan.errors import RunNotFound
 from inspan.protocol.commands import Ping
@@ -19,7 +21,8 @@ from inspan.stores.event_log import iter_log
 from inspan.stores.paths import make_private_folder, state_home
 from inspan.stores.run_folder import RunFolder, read_json
 
-_NOT_HERE = ("prompt", "detach", "as_json", "quiet", "verbose", "keep_open", "schema", "partial")
+# The options of `run` that a conversation does not have.
+NOT_HERE = ("prompt", "detach", "as_json", "quiet", "verbose", "keep_open", "schema", "partial")
 _HELP = """Talk with an agent: one session, many messages.
 
 Each line is a message; /help lists the commands. With --resume, a session that is still open is taken up again, and
@@ -28,8 +31,16 @@ one that was closed goes on in a new one. Closing the terminal leaves the sessio
 
 
 def _chat(**options: Any) -> int:
-    context = click.get_current_context()
-    folder = _find_open_session(options.get("resume") or "")
+    return open_chat(click.get_current_context(), options)
+
+
+def open_chat(context: click.Context, options: Mapping[str, Any]) -> int:
+    """Talks with an agent until the conversation is over; gives the exit code."""
+    name = choose_session(options)
+    if options["continue_last"]:
+        print_resumed(name)
+    options = {**options, "resume": name, "continue_last": False}
+    folder = _find_open_session(name)
     after = 0
     if folder is None:
         configured = configure_session(context, {**options, "partial": True})
@@ -41,7 +52,7 @@ def _chat(**options: Any) -> int:
     state = state_home()
     history = os.path.join(make_private_folder(state), "chat-history")
     code = Chat(state, folder, choose_input(history)).run(after=after)
-    click.echo(f"inspan: closed; go on with `inspan chat --resume {folder.run_id}`", err=True)
+    click.echo(f"inspan: closed; go on with `inspan chat --resume {choose_hint_name(folder)}`", err=True)
     return code
 
 
@@ -60,7 +71,7 @@ def _find_open_session(name: str) -> RunFolder | None:
 command = click.Command(
     "chat",
     callback=_chat,
-    params=[each for each in run_command.params if each.name not in _NOT_HERE],
+    params=[each for each in run_command.params if each.name not in NOT_HERE],
     help=_HELP,
     short_help=_HELP.partition("\n")[0],
 )

@@ -16,7 +16,7 @@ from inspan.stores.paths import state_home
 def command(run: str, as_json: bool) -> None:
     """Close an open session once what was sent to it is done.
 
-    RUN is an id, the beginning of one, @last (of this folder's project) or @last-anywhere.
+    RUN is a name that `ps` shows, an id, its beginning, @last or @2 (of this folder's project), @last-anywhere.
     """
     state = state_home()
     folder = pick_run(state, run, as_json=as_json)

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from inspan.cli.moments import Moment
-from inspan.cli.output import format_columns, print_json
+from inspan.cli.output import Column, find_width, format_table, print_json
 from inspan.folds.costs import BY, By, GroupTotals, Subtotal, group_spendings, sum_spendings
 from inspan.protocol.usage import Usage
 from inspan.reporters.costs import format_cost, format_count, format_usd
@@ -16,7 +16,16 @@ from inspan.runs.costs import list_spendings
 from inspan.spending.pricing import PriceTable, Pricing
 from inspan.stores.paths import cache_home, state_home
 
-_HEADS = ("RUNS", "CALLS", "INPUT", "OUTPUT", "CACHE-READ", "CACHE-WRITE", "REASONING", "COST")
+_COLUMNS = (
+    Column("RUNS", drop=5, named=True),
+    Column("CALLS", drop=4, named=True),
+    Column("INPUT", drop=7, named=True),
+    Column("OUTPUT", drop=6, named=True),
+    Column("CACHE-READ", drop=3, named=True),
+    Column("CACHE-WRITE", drop=2, named=True),
+    Column("REASONING", drop=1, named=True),
+    Column("COST", cut="end", least=12, lead=True),
+)
 _TOKEN_KINDS = Usage.__struct_fields__
 _ROLE_TITLES = {"retry": "Retries", "side": "Side requests"}
 
@@ -40,7 +49,9 @@ def command(by: By, since: float, as_json: bool) -> None:
         print_json(by=by, since=since or None, groups=described, total=_to_dict(total), prices=prices)
         return
     rows = [_cells(each) for each in (*found, *([total] if len(found) > 1 else []))]
-    lines = (format_columns((by.upper(), *_HEADS), rows), *_notes(total, table))
+    # Half an id names no run.
+    first = Column(by.upper(), cut="" if by in ("run", "session") else "middle", least=12, lead=True)
+    lines = (format_table((first, *_COLUMNS), rows, width=find_width(sys.stdout)), *_notes(total, table))
     sys.stdout.write("\n".join(lines) + "\n")
 
 

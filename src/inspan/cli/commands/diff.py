@@ -15,7 +15,7 @@ from inspan.protocol.events import CommandExecuted, FileChanged, ToolStarted
 from inspan.protocol.wire import Record
 from inspan.reporters.text import escape_controls
 from inspan.runs.find import is_in_scope, refresh_summary
-from inspan.runs.projects import LAST, LAST_ANYWHERE, current_scope
+from inspan.runs.projects import current_scope
 from inspan.stores.event_log import iter_log
 from inspan.stores.git import SnapshotError, run_steps
 from inspan.stores.paths import state_home
@@ -50,9 +50,9 @@ class _Comparison(msgspec.Struct, frozen=True, kw_only=True):
 def command(run: str, paths: tuple[str, ...], stat: bool, names: bool, binary: bool, here: bool, as_json: bool) -> int:
     """Show what a run changed in its work tree, whoever changed it: tools, shell commands, or you meanwhile.
 
-    RUN is an id, the beginning of one, @last (of this folder's project) or @last-anywhere; of a living
-    run, this shows what it changed so far. PATHS are those of git: names or patterns, relative to the current folder if
-    it is in that work tree.
+    RUN is a name that `ps` shows, an id, its beginning, @last or @2 (of this folder's project), @last-anywhere; of a
+    living run, this shows what it changed so far. PATHS are those of git: names or patterns, relative to the current
+    folder if it is in that work tree.
     """
     if stat + names + as_json > 1:
         raise click.UsageError("--stat, --name-only and --json exclude each other.")
@@ -86,7 +86,7 @@ def _find_run(state: str, run: str, *, as_json: bool) -> RunFolder:
         if os.path.exists(run):
             raise RunNotFound(error.message, next_step=f"Name the run first: inspan diff @last {run}") from error
         raise
-    if run not in (LAST, LAST_ANYWHERE) and not as_json and not _is_in_scope(folder):
+    if not run.startswith("@") and not as_json and not _is_in_scope(folder):
         print_run(folder)  # Whoever applies its patch should know whose it is.
     return folder
 

@@ -18,7 +18,7 @@ from inspan.stores.paths import state_home
 def command(run: str, follow: bool, from_number: int, as_json: bool) -> int:
     """Print a run's events as lines of JSON.
 
-    RUN is an id, the beginning of one, @last (of this folder's project) or @last-anywhere.
+    RUN is a name that `ps` shows, an id, its beginning, @last or @2 (of this folder's project), @last-anywhere.
     """
     state = state_home()
     folder = pick_run(state, run, as_json=as_json)

@@ -28,7 +28,7 @@ from inspan.stores.paths import state_home
 def command(run: str, output: str, with_prompt: bool, as_json: bool) -> None:
     """Keep a run's wire traffic in a file: lines of JSON, redacted, that `inspan play` plays without the program.
 
-    RUN is an id, the beginning of one, @last (of this folder's project) or @last-anywhere.
+    RUN is a name that `ps` shows, an id, its beginning, @last or @2 (of this folder's project), @last-anywhere.
     """
     state = state_home()
     traffic = collect_traffic(state, pick_run(state, run, as_json=as_json), with_prompt=with_prompt)

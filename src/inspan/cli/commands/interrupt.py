@@ -15,7 +15,7 @@ from inspan.stores.paths import state_home
 def command(run: str, as_json: bool) -> None:
     """End the running turn of an open session; the session stays.
 
-    RUN is an id, the beginning of one, @last (of this folder's project) or @last-anywhere.
+    RUN is a name that `ps` shows, an id, its beginning, @last or @2 (of this folder's project), @last-anywhere.
     """
     folder = pick_run(state_home(), run, as_json=as_json)
     command_session(folder, Interrupt())

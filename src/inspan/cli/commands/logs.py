@@ -30,7 +30,7 @@ _RAW: Mapping[str, Callable[[], TextIO]] = {"stdout": lambda: sys.stdout, "stder
 def command(run: str, follow: bool, raw: bool, as_json: bool) -> int:
     """Print a run's events as text.
 
-    RUN is an id, the beginning of one, @last (of this folder's project) or @last-anywhere.
+    RUN is a name that `ps` shows, an id, its beginning, @last or @2 (of this folder's project), @last-anywhere.
     """
     state = state_home()
     folder = pick_run(state, run, as_json=as_json or raw)  # Raw, stderr is the agent's own.

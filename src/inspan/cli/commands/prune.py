@@ -1,12 +1,13 @@
 """Delete old runs and what runs have left behind."""
 
+import sys
 import time
 
 import click
 
 from inspan.cli.confirm import confirm
 from inspan.cli.moments import Moment
-from inspan.cli.output import format_columns, format_duration, one_line, print_json
+from inspan.cli.output import Column, find_width, format_duration, format_table, one_line, print_json
 from inspan.errors import RunNotFound
 from inspan.protocol.outcome import OUTCOMES, Outcome
 from inspan.protocol.reasons import FAILED
@@ -18,6 +19,13 @@ from inspan.stores.paths import state_home
 _KINDS = ("runs", "sessions", "sockets", "drafts")
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 _DAY_S = 86400
+_COLUMNS = (
+    Column("WHAT", lead=True),
+    Column("NAME", lead=True),
+    Column("PROJECT", cut="middle", least=10, drop=2),
+    Column("AGE", drop=1),
+    Column("SIZE"),
+)
 
 
 @click.command()
@@ -99,7 +107,7 @@ def _print(pruned: PruneResult, *, dry_run: bool, table: bool) -> None:
 
 def _format_table(found: PruneResult) -> str:
     rows = [_cells(kind[:-1], each) for kind in _KINDS for each in getattr(found, kind)]
-    return format_columns(("WHAT", "NAME", "PROJECT", "AGE", "SIZE"), rows) if rows else ""
+    return format_table(_COLUMNS, rows, width=find_width(sys.stdout)) if rows else ""
 
 
 def _cells(what: str, each: Orphan) -> tuple[str, ...]:

@@ -1,15 +1,19 @@
-"""List runs: the living ones with what they are doing, with -a the ended ones too."""
+"""List runs of this project: the living ones with what they are doing, with -a the ended ones too."""
 
 import sys
 import time
+from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from inspan.cli.output import format_columns, format_duration, print_json
+from inspan.cli.output import Column, find_width, format_duration, format_table, print_json, shorten_home
+from inspan.errors import RunNotFound
 from inspan.reporters.costs import format_cost_cell
 from inspan.reporters.states import format_live_state, format_outcome
-from inspan.runs.list_all import add_ended, list_active
+from inspan.runs.list_all import ActiveRun, list_active, list_ended
+from inspan.runs.projects import Scope, current_scope
 from inspan.stores.index import Row
 from inspan.stores.paths import state_home
 from inspan.stores.run_folder import run_path
@@ -17,39 +21,96 @@ from inspan.stores.run_folder import run_path
 if TYPE_CHECKING:
     from inspan.folds.live_state import LiveState
 
-_HEADS = ("RUN", "AGENT", "STATE", "TIME", "TOKENS", "COST", "AGE", "PROMPT")
+_COLUMNS = (
+    Column("RUN", lead=True),
+    Column("STATE", cut="end", least=14, lead=True),
+    Column("AGENT", drop=3),
+    Column("FOLDER", cut="middle", least=10, drop=4),
+    Column("TIME", drop=2),
+    Column("TOKENS", extra=True),
+    Column("COST", drop=1),
+    Column("AGE", extra=True),
+    Column("PROMPT", cut="end", least=12, drop=5),
+)
 _States = dict[str, "LiveState"]
 
 
 @click.command()
-@click.option("-a", "--all", "everything", is_flag=True, help="Ended runs too, newest first.")
+@click.option("-a", "--ended", is_flag=True, help="Ended runs too, newest first.")
+@click.option("--all", "every_project", is_flag=True, help="Runs of every project, this one's first.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), help="At most so many.")
+@click.option("-w", "--wide", is_flag=True, help="Every column, and nothing cut.")
 @click.option("-q", "--quiet", is_flag=True, help="Only the ids.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(everything: bool, limit: int | None, quiet: bool, as_json: bool) -> None:
-    """List runs: the living ones, with -a the ended ones too.
+def command(ended: bool, every_project: bool, limit: int | None, wide: bool, quiet: bool, as_json: bool) -> None:
+    """List runs of this folder's project: the living ones, with -a the ended ones too.
 
-    What needs you comes first. STATE says what a living run is doing: starting, working (on which command), idle,
-    needs you (`inspan approvals` lists what it asks), rate limited or error.
+    What needs you comes first, whatever its project. STATE says what a living run is doing: starting, working (on which
+    command), idle, needs you (`inspan approvals` lists what it asks), rate limited or error. RUN is a name that every
+    command takes.
     """
-    state = state_home()
-    active = list_active(state, ended=everything)
-    states = {run.entry.row.run_id: run.state for run in active if run.state}
-    living = sorted((run.entry.row for run in active), key=lambda row: not _needs_person(states.get(row.run_id)))
-    rows = add_ended(state, living, wanted=everything, limit=limit)[:limit]
+    state, scope = state_home(), _find_scope()
+    active = list_active(state, ended=ended)
+    chosen = [run for run in active if every_project or _needs_person(run.state) or _is_here(run.entry.row, scope)]
+    chosen.sort(key=lambda run: (not _needs_person(run.state), not _is_here(run.entry.row, scope)))
+    states = {run.entry.row.run_id: run.state for run in chosen if run.state}
+    rows = [run.entry.row for run in chosen]
+    if ended:
+        rows = _add_ended(state, rows, scope, every_project=every_project, limit=limit)
+    rows = rows[:limit]
     if as_json:
         print_json(runs=[_to_dict(state, row, states) for row in rows])
     elif quiet:
         click.echo("\n".join(row.run_id for row in rows), nl=bool(rows))
     else:
-        now = time.time()
-        # Not by `click.echo`, which would look through a megabyte for colours to take out.
-        sys.stdout.write(format_columns(_HEADS, [_cells(row, states, now) for row in rows]) + "\n")
+        _print_table(rows, states, width=None if wide else find_width(sys.stdout))
         _point_to_questions(states)
+        _point_to_others(active, chosen)
+
+
+def _find_scope() -> Scope | None:
+    try:
+        return current_scope()
+    except RunNotFound:
+        return None  # A folder that was deleted has no project: then every run is shown.
+
+
+def _is_here(row: Row, scope: Scope | None) -> bool:
+    return scope is None or scope.matches(row.project, row.cwd)
+
+
+def _add_ended(
+    state: str, living: list[Row], scope: Scope | None, *, every_project: bool, limit: int | None
+) -> list[Row]:
+    shown = {row.run_id for row in living}
+    if not every_project:
+        rows = list_ended(state, scope=scope, limit=limit)
+    else:
+        rows = list_ended(state)
+        if scope and any(row.project != rows[0].project for row in rows):
+            rows.sort(key=lambda row: not scope.matches(row.project, row.cwd))
+    return living + [row for row in rows if row.run_id not in shown] if shown else rows
 
 
 def _needs_person(live: "LiveState | None") -> bool:
     return live is not None and live.status == "waiting"
+
+
+def _print_table(rows: Sequence[Row], states: _States, *, width: int | None) -> None:
+    now, names = time.time(), _choose_names(rows)
+    cells = [_cells(row, name, states, now) for row, name in zip(rows, names, strict=True)]
+    # Not by `click.echo`, which would look through a megabyte for colours to take out.
+    sys.stdout.write(format_table(_COLUMNS, cells, width=width) + "\n")
+
+
+def _choose_names(rows: Sequence[Row]) -> list[str]:
+    """A run's own name, else its short one; its whole id where another that is shown has the same."""
+    names = [row.name or row.short or row.run_id for row in rows]
+    if len(set(names)) == len(names):
+        return names
+    seen: set[str] = set()
+    shared = {name for name in names if name in seen or seen.add(name)}
+    return [row.run_id if name in shared else name for row, name in zip(rows, names, strict=True)]
 
 
 def _point_to_questions(states: _States) -> None:
@@ -60,21 +121,37 @@ def _point_to_questions(states: _States) -> None:
         click.echo(f"inspan: {whose}.\n  → {step}", err=True)
 
 
+def _point_to_others(active: Sequence[ActiveRun], shown: Sequence[ActiveRun]) -> None:
+    hidden = sum(run.state is not None for run in active) - sum(run.state is not None for run in shown)
+    if hidden:
+        count = (
+            "1 more is running in another project" if hidden == 1 else f"{hidden} more are running in other projects"
+        )
+        click.echo(f"inspan: {count}: `inspan ps --all`", err=True)
+
+
 def _to_dict(state: str, row: Row, states: _States) -> dict[str, Any]:
     path = run_path(state, project=row.project, task=row.task, run_id=row.run_id)
-    return {**row._asdict(), "path": path, "alive": row.outcome == "running", "state": states.get(row.run_id)}
+    live = states.get(row.run_id)
+    return {**row._asdict(), "folder": row.cwd, "path": path, "alive": row.outcome == "running", "state": live}
 
 
-def _cells(row: Row, states: _States, now: float) -> tuple[str, ...]:
-    run_id, _, _, agent, started_at, duration_s, outcome, reason, prompt, tokens, *_ = row
+def _cells(row: Row, name: str, states: _States, now: float) -> tuple[str, ...]:
+    run_id, _, _, agent, started_at, duration_s, outcome, reason, prompt, tokens, _, _, cwd, *_ = row
     live = states.get(run_id)
     return (
-        run_id,
-        agent,
+        name,
         format_live_state(live, now=now) if live else format_outcome(outcome, reason),
+        agent,
+        _format_folder(cwd),
         format_duration(duration_s),
         str(tokens),
         format_cost_cell(row.cost),
         format_duration(now - started_at),
         prompt,
     )
+
+
+@cache  # Ten thousand runs have few folders.
+def _format_folder(cwd: str) -> str:
+    return shorten_home(cwd) or "-"

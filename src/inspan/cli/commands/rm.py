@@ -27,8 +27,9 @@ _PROMPT_CHARACTERS = 40
 def command(runs: tuple[str, ...], dry_run: bool, yes: bool, as_json: bool) -> int:
     """Delete ended runs and their sessions.
 
-    RUNS are ids, prefixes, @last (of this folder's project) or @last-anywhere. One run is deleted at once. Several are
-    shown first and you are asked; where there is no terminal to ask at, they are not deleted without --yes.
+    RUNS are names that `ps` shows, ids, their beginnings, @last or @2 (of this folder's project), @last-anywhere. One
+    run is deleted at once. Several are shown first and you are asked; where there is no terminal to ask at, they are
+    not deleted without --yes.
     """
     state = state_home()
     named = [pick_run(state, run, as_json=as_json) for run in runs]

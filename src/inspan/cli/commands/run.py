@@ -20,7 +20,6 @@ from inspan.protocol.budget import BUDGET_HINT, Budget, Node, parse_budgets
 from inspan.protocol.task import McpServer, Mode, Profile, Task
 from inspan.protocol.wire import DECODE_ERRORS
 from inspan.running.prepared_run import PreparedRun
-from inspan.runs.projects import LAST, LAST_ANYWHERE
 
 # Flag → the limit that it sets.
 _LIMITS = {
@@ -33,7 +32,7 @@ _LIMITS = {
     "idle_close": "idle_close_s",
 }
 # An unset variable in a script gives an empty word; taken for "none given" it would be another run than was meant.
-_NOT_EMPTY = ("cwd", "resume", "sandbox", "project", "key_from", "model_from", "base_url", "channel")
+_NOT_EMPTY = ("cwd", "resume", "sandbox", "project", "name", "key_from", "model_from", "base_url", "channel")
 
 
 class _RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +47,7 @@ class _RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     system_prompt: str | None
     append_system_prompt: str | None
     resume: str
+    continue_last: bool
     fork: bool
     schema: str | None
     allow_tool: tuple[str, ...]
@@ -77,6 +77,7 @@ class _RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     idle_close: float | None
     project: str
     task: str
+    name: str
     env: tuple[str, ...]
     option: tuple[str, ...]
     partial: bool | None
@@ -97,6 +98,7 @@ class _RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--system-prompt", metavar="TEXT", help="In place of the agent's own; @FILE reads it.")
 @click.option("--append-system-prompt", metavar="TEXT", help="Behind the agent's own; @FILE reads it.")
 @click.option("-r", "--resume", default="", type=RunName(), help="Resume the session of this run, or this session id.")
+@click.option("-c", "--continue", "continue_last", is_flag=True, help="Resume the last conversation of this project.")
 @click.option("--fork", is_flag=True, help="With --resume: continue in a copy of the session.")
 @click.option("--schema", metavar="FILE", help="JSON Schema that the answer must fit.")
 @click.option("--allow-tool", multiple=True, metavar="TOOL", help="A tool it may use; repeatable. exec: only these.")
@@ -128,6 +130,7 @@ class _RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--idle-close", type=Duration(), help="Close an open session after so long. [default: 1h]")
 @click.option("--project", default="", help="Project name. [default: from the git repository]")
 @click.option("--task", default="default", help="Task name.", show_default=True)
+@click.option("--name", default="", help="A name for the run, in place of its id; unique in the project.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable for the agent; repeatable.")
 @click.option("--option", multiple=True, metavar="WORD", help="An argument for the agent's own program; repeatable.")
 @click.option(
@@ -144,10 +147,15 @@ def command(context: click.Context, **options: Any) -> int:
 
     The run belongs to a supervisor of its own: closing this command does not end it, Ctrl-C does.
     """
+    return run_task(context, options)
+
+
+def run_task(context: click.Context, options: Mapping[str, Any]) -> int:
+    """Runs what these options of `run` say, and follows it; gives the exit code."""
     given = _RunOptions(**options)
     configured = _configure(given, context)
-    if given.resume in (LAST, LAST_ANYWHERE) and not (given.as_json or given.quiet):
-        _print_resumed(configured.task.resume)
+    if (given.continue_last or given.resume.startswith("@")) and not (given.as_json or given.quiet):
+        print_resumed(configured.task.resume)
     prepared = start_run(configured.task, env=configured.env)
     if given.detach:
         _report_id(prepared.plan.run_id, as_json=given.as_json)
@@ -168,7 +176,8 @@ def _configure(given: _RunOptions, context: click.Context) -> ConfiguredTask:
     return apply_config(_build_task(given), explicit=_collect_explicit(given, context))
 
 
-def _print_resumed(run_id: str) -> None:
+def print_resumed(run_id: str) -> None:
+    """Says on stderr whose session is resumed."""
     # Start-up time: few runs go on with the last session.
     from inspan.cli.run_names import print_run
     from inspan.runs.find import find_run_folder
@@ -191,7 +200,9 @@ def _collect_explicit(given: _RunOptions, context: click.Context) -> Mapping[str
 
 def _refuse_empty(given: _RunOptions, context: click.Context) -> None:
     for name in _NOT_EMPTY:
-        if getattr(given, name) == "" and context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+        # Of an option that the command does not have there is no source.
+        source = context.get_parameter_source(name)
+        if getattr(given, name) == "" and source not in (None, ParameterSource.DEFAULT):
             flag, step = f"--{name.replace('_', '-')}", "Leave it out, or give a value."
             raise BadInput(flag, "", "it is empty.", next_step=step)
 
@@ -225,17 +236,29 @@ def _follow(configured: ConfiguredTask, prepared: PreparedRun, given: _RunOption
     return REASONS[followed.ended.reason].exit_code
 
 
+def choose_session(options: Mapping[str, Any]) -> str:
+    """The name of the session that these options of `run` resume; empty where it is a new one."""
+    resume: str = options["resume"]
+    if not options["continue_last"]:
+        return resume
+    if resume:
+        raise BadInput("--continue", True, f"--resume {resume} is given too.", next_step="Use one of them.")
+    from inspan.planning.conversations import find_last_conversation  # Start-up time: few runs resume a session.
+
+    return find_last_conversation(cwd=_resolve_cwd(options["cwd"]), project=options["project"]).run_id
+
+
 def _build_task(given: _RunOptions) -> Task:
     return Task(
         prompt=_read_stdin() if given.prompt == "-" else given.prompt,
-        cwd=_resolve_cwd(given),
+        cwd=_resolve_cwd(given.cwd),
         agent=given.agent or "",
         mode=given.mode or "exec",
         model=given.model or "",
         effort=given.effort or "",
         system_prompt=_read_text("--system-prompt", given.system_prompt),
         append_system_prompt=_read_text("--append-system-prompt", given.append_system_prompt),
-        resume=given.resume,
+        resume=choose_session(msgspec.structs.asdict(given)),
         fork=given.fork,
         output_schema=_read_schema(given.schema),
         allowed_tools=given.allow_tool or None,
@@ -255,6 +278,7 @@ def _build_task(given: _RunOptions) -> Task:
         profile=given.profile or ("clean" if os.environ.get("CI") else "user"),
         project=given.project,
         task=given.task,
+        name=given.name,
         env=dict(_parse_pair(each) for each in given.env),
         options=given.option,
         partial=_is_watched(given) if given.partial is None else given.partial,
@@ -269,9 +293,9 @@ def _is_watched(given: _RunOptions) -> bool:
     return not (given.as_json or given.quiet or given.detach) and is_live(sys.stderr)
 
 
-def _resolve_cwd(given: _RunOptions) -> str:
+def _resolve_cwd(cwd: str | None) -> str:
     step = "Change to one that is there, or name one with --cwd."
-    return _whole_path("--cwd", given.cwd or ".", find=os.path.realpath, next_step=step)
+    return _whole_path("--cwd", cwd or ".", find=os.path.realpath, next_step=step)
 
 
 def _whole_path(

@@ -25,7 +25,7 @@ def command(
 ) -> int:
     """Say something to an open session, and follow the answer. MESSAGE of - reads it from stdin.
 
-    RUN is an id, the beginning of one, @last (of this folder's project) or @last-anywhere.
+    RUN is a name that `ps` shows, an id, its beginning, @last or @2 (of this folder's project), @last-anywhere.
     """
     if steer and refuse:
         raise BadInput("--refuse", True, "--steer is given too.", next_step="Use one of them.")

@@ -7,12 +7,14 @@ import msgspec
 
 from inspan.cli.console import Console, truncate
 from inspan.cli.output import print_json
-from inspan.cli.run_names import RunName, pick_run
+from inspan.cli.run_names import RunName, choose_hint_name, pick_run
 from inspan.folds.costs import read_run_cost
+from inspan.protocol.ids import make_short_name
 from inspan.reporters.call_summary import calls_to_dict, format_calls
 from inspan.reporters.states import format_live_state
 from inspan.reporters.text import escape_controls
 from inspan.runs.find import refresh_run
+from inspan.runs.names import read_own_name
 from inspan.stores.paths import state_home
 from inspan.stores.run_folder import read_json
 
@@ -23,7 +25,7 @@ from inspan.stores.run_folder import read_json
 def command(run: str, as_json: bool) -> None:
     """Show what is known of one run.
 
-    RUN is an id, the beginning of one, @last (of this folder's project) or @last-anywhere.
+    RUN is a name that `ps` shows, an id, its beginning, @last or @2 (of this folder's project), @last-anywhere.
     """
     state = state_home()
     folder = pick_run(state, run, as_json=as_json)
@@ -32,6 +34,8 @@ def command(run: str, as_json: bool) -> None:
     if as_json:
         print_json(
             run=described,
+            name=read_own_name(folder),
+            short=make_short_name(folder.run_id),
             folder=folder.path,
             started=msgspec.to_builtins(summary.started),
             ended=msgspec.to_builtins(summary.ended),
@@ -45,6 +49,8 @@ def command(run: str, as_json: bool) -> None:
     if summary.started:
         console.show(summary.started)
     click.echo(f"  prompt: {escape_controls(truncate(described['task']['prompt']))}\n  cwd: {described['task']['cwd']}")
+    own = read_own_name(folder)
+    click.echo(f"  name: {f'{own} or ' if own else ''}{make_short_name(folder.run_id)}")
     click.echo(f"  session: {summary.session_id or '-'}\n  folder: {folder.path}")
     for line in format_calls(summary):
         click.echo(f"  {escape_controls(line)}")
@@ -53,6 +59,6 @@ def command(run: str, as_json: bool) -> None:
     if summary.ended:
         console.show(summary.ended)
     elif live:
-        click.echo(f"{format_live_state(live)}\n  still running: inspan logs -f {folder.run_id}")
+        click.echo(f"{format_live_state(live)}\n  still running: inspan logs -f {choose_hint_name(folder)}")
         for question in live.questions:
             click.echo(f"  → `inspan approve {question}` or `inspan deny {question}`")

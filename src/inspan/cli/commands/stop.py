@@ -12,6 +12,6 @@ from inspan.cli.stop_runs import stop_runs
 def command(runs: tuple[str, ...], as_json: bool) -> int:
     """Ask runs to end: politely first, then by force.
 
-    RUNS are ids, prefixes, @last (of this folder's project) or @last-anywhere.
+    RUNS are names that `ps` shows, ids, their beginnings, @last or @2 (of this folder's project), @last-anywhere.
     """
     return stop_runs(runs, now=False, as_json=as_json)

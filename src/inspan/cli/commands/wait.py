@@ -6,7 +6,7 @@ import click
 
 from inspan.cli.durations import Duration
 from inspan.cli.output import format_error_json, print_json
-from inspan.cli.run_names import RunName, pick_run
+from inspan.cli.run_names import RunName, choose_hint_name, pick_run
 from inspan.protocol.events import RunEnded
 from inspan.protocol.reasons import REASONS, TIMEOUT
 from inspan.runs.follow import follow
@@ -21,7 +21,7 @@ from inspan.stores.run_folder import RunFolder
 def command(runs: tuple[str, ...], timeout: float | None, as_json: bool) -> int:
     """Wait until runs have ended, and exit with the last one's exit code.
 
-    RUNS are ids, prefixes, @last (of this folder's project) or @last-anywhere.
+    RUNS are names that `ps` shows, ids, their beginnings, @last or @2 (of this folder's project), @last-anywhere.
     """
     state = state_home()
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -29,7 +29,7 @@ def command(runs: tuple[str, ...], timeout: float | None, as_json: bool) -> int:
     for folder in [pick_run(state, run, as_json=as_json) for run in runs]:
         ended = _wait(state, folder, deadline)
         if ended is None:
-            _print_timeout(folder.run_id, as_json=as_json)
+            _print_timeout(folder, as_json=as_json)
             return TIMEOUT
         if as_json:
             print_json(run_id=folder.run_id, ended=ended)
@@ -39,8 +39,9 @@ def command(runs: tuple[str, ...], timeout: float | None, as_json: bool) -> int:
     return code
 
 
-def _print_timeout(run_id: str, *, as_json: bool) -> None:
-    message, next_step = f"Run {run_id} has not ended in time.", f"It is still running: `inspan logs -f {run_id}`."
+def _print_timeout(folder: RunFolder, *, as_json: bool) -> None:
+    message = f"Run {folder.run_id} has not ended in time."
+    next_step = f"It is still running: `inspan logs -f {choose_hint_name(folder)}`."
     text = format_error_json("timeout", message, next_step) if as_json else f"inspan: {message}\n  → {next_step}"
     click.echo(text, err=True)
 
