@@ -69,14 +69,22 @@ def build_preset_driver(name: str, preset: Preset) -> Driver:
     channels = tuple(
         msgspec.structs.replace(channel, launch=_insert_arguments(channel.launch, preset)) for channel in base.channels
     )
-    program = base.program
+    program, access = base.program, base.access
     if preset.command:
+        access = msgspec.structs.replace(access, needs_credential=False)  # Its program may bring access of its own.
         program = msgspec.structs.replace(
             program, command=preset.command[0], install=Install(), oldest=(), tested=(), pinned=False
         )
     trials = msgspec.structs.replace(base.trials, demo_agent=False)
     return msgspec.structs.replace(
-        base, name=name, title=name, channels=channels, program=program, trials=trials, default=False
+        base,
+        name=name,
+        title=name,
+        channels=channels,
+        program=program,
+        access=access,
+        trials=trials,
+        default=False,
     )
 
 

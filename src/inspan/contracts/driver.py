@@ -348,6 +348,16 @@ class StateFolder(msgspec.Struct, frozen=True, kw_only=True):
     nesting_variables: tuple[str, ...] = ()
 
 
+class Login(msgspec.Struct, frozen=True, kw_only=True):
+    """How a user logs in with the agent's own program: the `arguments` that begin it.
+
+    A `note` says what is to be typed where the program has no such arguments, and comes up as it always does.
+    """
+
+    arguments: tuple[str, ...] = ()
+    note: str = ""
+
+
 class Access(msgspec.Struct, frozen=True, kw_only=True):
     """How the agent gets to a model, besides its provider.
 
@@ -359,10 +369,13 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     provider; then that one is left alone. `settings_modes` are the modes in which it reads those files.
     `bound_credentials` are keys that go nowhere but to the provider itself, `withheld_credentials` those of providers
     that were not chosen. `required_fields` are what a task has to say since there is no default; with `key_optional`
-    the provider may ask for no key.
+    the provider may ask for no key. With `needs_credential` it is not started without a key or a login, unless it may
+    have access that inspan does not see: one of `other_variables` is set, or one of `other_settings` (path, dotted key;
+    without a key, any such file) is there, below the home or in the working folder.
     """
 
     variables: tuple[str, ...] = ()
+    login: Login | None = None
     login_hint: str = ""
     login_url: str = ""
     direct_address: Literal["launch", "variable", "no"] = "no"
@@ -374,6 +387,9 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     withheld_credentials: tuple[str, ...] = ()
     required_fields: tuple[Literal["base_url", "model"], ...] = ()
     key_optional: bool = False
+    needs_credential: bool = False
+    other_variables: tuple[str, ...] = ()
+    other_settings: tuple[tuple[str, str], ...] = ()
 
 
 class Sessions(msgspec.Struct, frozen=True, kw_only=True):

@@ -55,7 +55,7 @@ def read_login_secrets(agents: Iterable[AgentSummary], env: Mapping[str, str]) -
     return [
         (f"{agent.name}.{name}", token)
         for agent in agents
-        for path in _login_paths(agent, env)
+        for path in list_login_paths(agent, env)
         for name, token in _read_tokens(expand_home(path, env))
     ]
 
@@ -93,7 +93,7 @@ def _resolve_login(task: Task, driver: Driver, env: Mapping[str, str]) -> Creden
     path = _find_login_file(driver, env)
     if path:
         return _credential_from_login(path, env)
-    looked = list(_login_paths(driver, env))
+    looked = list(list_login_paths(driver, env))
     broken = any(os.path.lexists(expand_home(each, env)) for each in looked)
     came_back = "there is a file without a token that can be read" if broken else "there is no such file"
     raise CredentialsMissing(
@@ -152,10 +152,10 @@ def _credential_from_login(path: str, env: Mapping[str, str]) -> Credential:
 
 def _find_login_file(driver: Driver, env: Mapping[str, str]) -> str:
     """Where the user's login of this agent lies, in the user's own words; empty without one."""
-    return next((path for path in _login_paths(driver, env) if _read_tokens(expand_home(path, env))), "")
+    return next((path for path in list_login_paths(driver, env) if _read_tokens(expand_home(path, env))), "")
 
 
-def _login_paths(driver: Driver | AgentSummary, env: Mapping[str, str]) -> Iterator[str]:
+def list_login_paths(driver: Driver | AgentSummary, env: Mapping[str, str]) -> Iterator[str]:
     """Where a login would lie: with the agent's settings, which the user may have put elsewhere by its variable."""
     named = env.get(driver.state.config_variable, "")
     moved = os.path.join(named, driver.state.state_subdir) if named else ""

@@ -75,6 +75,7 @@ DRIVER = Driver(
     failures=FAILURES,
     access=Access(
         login_hint="set PERPLEXITY_API_KEY",
+        needs_credential=True,
     ),
     models={"sonar": _MODEL},
     capabilities=Capabilities(

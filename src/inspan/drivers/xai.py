@@ -55,6 +55,7 @@ DRIVER = Driver(
     failures=FAILURES,
     access=Access(
         login_hint="set XAI_API_KEY",
+        needs_credential=True,
     ),
     models={"grok": _MODEL},
     capabilities=Capabilities(

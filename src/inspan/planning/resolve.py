@@ -30,6 +30,7 @@ from inspan.protocol.plan import Route
 from inspan.protocol.task import Task
 from inspan.stores.paths import cache_home
 
+from .access import refuse_without_access
 from .attachments import load_attachments
 from .route import check_base_url, check_model_from, choose_route, find_base_url
 
@@ -85,6 +86,7 @@ def resolve_task(task: Task, env: Mapping[str, str]) -> Choice:
     if task.strict:
         refuse_untested(driver, program)
     way_in = resolve_credential(task, driver, env)
+    refuse_without_access(task, driver, program, way_in, env)
     method = containment.choose_containment(cache_home(env), asked=env.get("INSPAN_CONTAINMENT", ""))
     if sandbox.boundary:
         argv = sandbox.wrap(("/bin/true",), Box(cwd="/", root=root))

@@ -82,10 +82,10 @@ def _find_direct_url(
 
     Empty where there is no such address, or the agent follows it by itself as it would by hand.
     """
-    said, url = _find_given_url(task, driver, env)
+    said, url = find_given_url(task, driver, env)
     if not url or driver.program.hosted:
         return ""
-    chosen = _find_user_choice(task, driver, env) if task.profile == "user" else ""
+    chosen = find_user_choice(task, driver, env) if task.profile == "user" else ""
     if said != "base_url" and task.profile == "user" and (chosen or said not in driver.access.ignored_variables):
         return ""
     read_base_url(url)
@@ -111,7 +111,7 @@ def _find_direct_obstacle(driver: Driver, credential: Credential, chosen: str) -
     return f"without a gateway, {driver.title} would go to its provider's usual address."
 
 
-def _find_given_url(task: Task, driver: Driver, env: Mapping[str, str]) -> tuple[str, str]:
+def find_given_url(task: Task, driver: Driver, env: Mapping[str, str]) -> tuple[str, str]:
     """The address that somebody has named in place of the usual one, and by which field or variable."""
     if task.base_url:
         return "base_url", task.base_url
@@ -152,12 +152,12 @@ def _find_gateway_obstacle(task: Task, driver: Driver, credential: Credential, e
         return f"{driver.title} with a login cannot be pointed at a gateway."
     if credential.variable in driver.access.bound_credentials:
         return f"{credential.variable} works only without a gateway."
-    if task.profile == "user" and not task.base_url and (chosen := _find_user_choice(task, driver, env)):
+    if task.profile == "user" and not task.base_url and (chosen := find_user_choice(task, driver, env)):
         return f"your own settings choose another provider: {chosen}."
     return ""
 
 
-def _find_user_choice(task: Task, driver: Driver, env: Mapping[str, str]) -> str:
+def find_user_choice(task: Task, driver: Driver, env: Mapping[str, str]) -> str:
     """By what the user has chosen another provider for this agent, where it reads the user's settings at all."""
     own = {**env, **task.env}
     if switch := next((name for name in driver.access.override_variables if own.get(name)), ""):
@@ -168,14 +168,14 @@ def _find_user_choice(task: Task, driver: Driver, env: Mapping[str, str]) -> str
     moved = os.path.join(named, driver.state.state_subdir) if named else ""
     for path in dict.fromkeys(path for path, _ in driver.access.override_settings):
         place = os.path.join(moved, os.path.basename(path)) if moved else path
-        settings = _read_settings(expand_home(place, own))
+        settings = read_settings(expand_home(place, own))
         for key in (key for other, key in driver.access.override_settings if other == path):
-            if _has_setting(settings, key):
+            if has_setting(settings, key):
                 return f"{key} in {place}"
     return ""
 
 
-def _read_settings(path: str) -> dict[str, Any]:
+def read_settings(path: str) -> dict[str, Any]:
     """A settings file of an agent, in JSON or TOML; what cannot be read says nothing: its agent will tell."""
     try:
         with open(path, "rb") as file:
@@ -202,7 +202,8 @@ def _parse_json(text: bytes) -> dict[str, Any]:
         return msgspec.json.decode(plain, type=dict[str, Any])
 
 
-def _has_setting(settings: dict[str, Any], key: str) -> bool:
+def has_setting(settings: dict[str, Any], key: str) -> bool:
+    """Whether a dotted key of these settings has a value that says something."""
     value: object = settings
     for part in key.split("."):
         value = cast(dict[str, object], value).get(part) if isinstance(value, dict) else None
@@ -215,7 +216,7 @@ def find_base_url(task: Task, driver: Driver, env: Mapping[str, str], *, login: 
 
 
 def _list_base_urls(task: Task, driver: Driver, env: Mapping[str, str], *, login: bool) -> Iterator[str]:
-    _, given = _find_given_url(task, driver, env)
+    _, given = find_given_url(task, driver, env)
     if given:
         yield given
     yield driver.access.login_url if login and driver.access.login_url else driver.provider.base_url

@@ -1,6 +1,5 @@
 """List the agents, or install one."""
 
-import os
 import sys
 from collections.abc import Iterator
 from typing import Any, cast
@@ -11,6 +10,7 @@ import msgspec
 from inspan.agents.install import install
 from inspan.agents.program import locate_program
 from inspan.agents.select import select_channel
+from inspan.cli.agent_program import current_folder, find_own_program, replace_process
 from inspan.cli.output import Column, find_width, format_table, print_json
 from inspan.cli.run_names import AgentName
 from inspan.contracts.driver import Capabilities, Driver
@@ -36,7 +36,7 @@ def command(context: click.Context, as_json: bool) -> None:
     """List the agents, or install one."""
     if context.invoked_subcommand:
         return
-    found = list_agents(_current_folder())
+    found = list_agents(current_folder())
     if as_json:
         print_json(agents=[_to_dict(each) for each in found])
         return
@@ -49,7 +49,7 @@ def command(context: click.Context, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def show_command(name: str, as_json: bool) -> None:
     """What an agent can do, what it reads, and what it cannot do, with the reasons."""
-    found = find_agent_driver(name, cwd=_current_folder())
+    found = find_agent_driver(name, cwd=current_folder())
     told = _to_dict(AgentEntry(name=name, driver=found))
     if as_json:
         print_json(**told)
@@ -65,11 +65,24 @@ def show_command(name: str, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def install_command(name: str, channel: str, as_json: bool) -> None:
     """Install an agent's program, pinned, into inspan's own folder."""
-    found = install(select_channel(find_agent_driver(name, cwd=_current_folder()), channel))
+    found = install(select_channel(find_agent_driver(name, cwd=current_folder()), channel))
     if as_json:
         print_json(agent=name, version=found.version, program=found.path)
     else:
         click.echo(f"{name} {found.version} at {found.path}")
+
+
+@command.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("name", type=AgentName())
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def exec_command(name: str, arguments: tuple[str, ...]) -> None:
+    """Run an agent's own program as it is: `agents exec NAME -- ARGUMENTS`.
+
+    It gets this terminal, your environment and your home, and its exit code is the command's. inspan is gone by then:
+    nothing is recorded, limited or redacted.
+    """
+    _, program = find_own_program(name)
+    replace_process(program, arguments[1:] if arguments[:1] == ("--",) else arguments)
 
 
 def listing(rows: list[tuple[str, ...]], *, default: str, width: int | None = None) -> str:
@@ -145,10 +158,3 @@ def _to_dict(each: AgentEntry) -> dict[str, Any]:
         "program": path,
         "capabilities": msgspec.structs.asdict(driver.capabilities if driver else Capabilities()),
     }
-
-
-def _current_folder() -> str:
-    try:
-        return os.getcwd()
-    except OSError:  # The folder is gone; there can be no project in it.
-        return "/"

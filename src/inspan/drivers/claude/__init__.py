@@ -16,6 +16,7 @@ from inspan.contracts.driver import (
     Install,
     Launch,
     LaunchContext,
+    Login,
     ProgramSpec,
     Provider,
     PythonPackage,
@@ -226,7 +227,8 @@ DRIVER = Driver(
     ),
     access=Access(
         variables=("ANTHROPIC_", "CLAUDE_", "CLAUDECODE"),
-        login_hint="run `claude` once and /login, or set ANTHROPIC_API_KEY",
+        login=Login(arguments=("auth", "login")),
+        login_hint="`inspan login claude`, or set ANTHROPIC_API_KEY",
         direct_address="launch",
         login_url="https://api.anthropic.com",
         override_variables=OVERRIDE_VARIABLES,
@@ -239,6 +241,13 @@ DRIVER = Driver(
             ("~/.claude/settings.json", "env.CLAUDE_CODE_USE_VERTEX"),
         ),
         settings_modes=("exec", "complete"),
+        needs_credential=True,
+        other_settings=(
+            ("~/.claude.json", "primaryApiKey"),
+            ("/etc/claude-code/managed-settings.json", ""),
+            (".claude/settings.json", "apiKeyHelper"),
+            (".claude/settings.local.json", "apiKeyHelper"),
+        ),
     ),
     failures=FAILURES,
     sessions=Sessions(

@@ -16,6 +16,7 @@ from inspan.contracts.driver import (
     Install,
     Launch,
     LaunchContext,
+    Login,
     ProgramSpec,
     ProjectCode,
     Provider,
@@ -222,7 +223,8 @@ DRIVER = Driver(
     ),
     access=Access(
         variables=("CODEX_", "OPENAI_"),
-        login_hint="codex login, or set CODEX_API_KEY",
+        login=Login(arguments=("login",)),
+        login_hint="`inspan login codex`, or set CODEX_API_KEY",
         direct_address="launch",
         ignored_variables=("OPENAI_BASE_URL",),
         login_url="https://chatgpt.com/backend-api/codex",
@@ -232,6 +234,13 @@ DRIVER = Driver(
             ("~/.codex/config.toml", "profile"),
         ),
         bound_credentials=("CODEX_ACCESS_TOKEN",),
+        needs_credential=True,
+        # A login in the keyring, and variables that it reads itself.
+        other_settings=(
+            ("~/.codex/config.toml", "cli_auth_credentials_store"),
+            ("~/.codex/.env", ""),
+            ("/etc/codex/config.toml", ""),
+        ),
     ),
     failures=FAILURES,
     sessions=Sessions(

@@ -13,6 +13,7 @@ from inspan.contracts.driver import (
     Channel,
     Driver,
     Install,
+    Login,
     ProgramSpec,
     ProjectCode,
     Provider,
@@ -171,7 +172,16 @@ DRIVER = Driver(
             "COPILOT_PROVIDERS_CONFIG",
         ),
         variables=("COPILOT_",),
-        login_hint="copilot login, or set COPILOT_PROVIDER_API_KEY",
+        login=Login(arguments=("login",)),
+        login_hint="`inspan login copilot`, or set COPILOT_PROVIDER_API_KEY",
+        needs_credential=True,
+        # Its token may lie in the keyring; else it asks the program gh.
+        other_variables=("GH_TOKEN", "GITHUB_TOKEN"),
+        other_settings=(
+            ("~/.copilot/config.json", "loggedInUsers"),
+            ("~/.copilot/config.json", "logged_in_users"),
+            ("~/.config/gh/hosts.yml", ""),
+        ),
     ),
     failures=FAILURES,
     sessions=Sessions(

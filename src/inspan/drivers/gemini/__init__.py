@@ -13,6 +13,7 @@ from inspan.contracts.driver import (
     Channel,
     Driver,
     Install,
+    Login,
     ProgramSpec,
     Provider,
     Sessions,
@@ -159,9 +160,18 @@ DRIVER = Driver(
             "GOOGLE_VERTEX_BASE_URL",
             "CODE_ASSIST_",
         ),
-        login_hint="run `gemini` once and sign in, or set GEMINI_API_KEY",
+        login=Login(note="choose how to sign in, then leave with /quit"),
+        login_hint="`inspan login gemini`, or set GEMINI_API_KEY",
         direct_address="variable",
         override_variables=("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA", "GEMINI_CLI_USE_COMPUTE_ADC"),
+        needs_credential=True,
+        # It takes variables from the nearest of these files, and may keep a key or a login in the keyring.
+        other_variables=("CLOUD_SHELL",),
+        other_settings=(
+            ("~/.gemini/settings.json", "security.auth.selectedType"),
+            ("~/.gemini/settings.json", "selectedAuthType"),
+            *((path, "") for path in (".gemini/.env", ".env", "~/.gemini/.env", "~/.env")),
+        ),
     ),
     failures=FAILURES,
     sessions=Sessions(

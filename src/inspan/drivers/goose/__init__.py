@@ -12,6 +12,7 @@ from inspan.contracts.driver import (
     Channel,
     Driver,
     Install,
+    Login,
     ProgramSpec,
     ProjectCode,
     Provider,
@@ -159,10 +160,15 @@ DRIVER = Driver(
     providers=PROVIDERS,
     access=Access(
         variables=("GOOSE_",),
-        login_hint="goose configure, or set ANTHROPIC_API_KEY",
+        login=Login(arguments=("configure",)),
+        login_hint="`inspan login goose`, or set ANTHROPIC_API_KEY",
         direct_address="variable",
         # A provider of the user's own by the name of a known one is asked in its place, wherever a variable points.
         override_settings=tuple((f"~/.config/goose/custom_providers/{way.name}.json", "base_url") for way in PROVIDERS),
+        needs_credential=True,
+        # What it was set up with: its keys lie in the keyring.
+        other_variables=("GOOSE_PROVIDER",),
+        other_settings=(("~/.config/goose/config.yaml", ""), ("~/.config/goose/secrets.yaml", "")),
     ),
     failures=FAILURES,
     refusal_status=403,

@@ -10,6 +10,7 @@ from inspan.contracts.driver import (
     Channel,
     Driver,
     Install,
+    Login,
     ProgramSpec,
     ProjectCode,
     Provider,
@@ -160,7 +161,9 @@ DRIVER = Driver(
     access=Access(
         direct_address="launch",
         variables=("OPENCODE_",),
-        login_hint="run `opencode auth login`, or set ANTHROPIC_API_KEY",
+        login=Login(arguments=("auth", "login")),
+        # Without a key and a login it has models of its vendor's that cost nothing (1.18): it is started.
+        login_hint="`inspan login opencode`, or set ANTHROPIC_API_KEY",
         override_settings=tuple(
             (f"~/.config/opencode/{name}", "provider") for name in ("opencode.json", "opencode.jsonc", "config.json")
         ),

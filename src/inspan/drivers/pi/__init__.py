@@ -12,6 +12,7 @@ from inspan.contracts.driver import (
     Install,
     Launch,
     LaunchContext,
+    Login,
     ProgramSpec,
     Provider,
     Sessions,
@@ -172,7 +173,10 @@ DRIVER = Driver(
     providers=_PROVIDERS,
     access=Access(
         variables=("PI_",),
-        login_hint="run `pi` once and /login, or set ANTHROPIC_API_KEY",
+        login=Login(note="type /login, then leave with /quit"),
+        login_hint="`inspan login pi`, or set ANTHROPIC_API_KEY",
+        needs_credential=True,
+        other_settings=((f"{_HOME}/models.json", ""),),
         # Tokens that it takes before a key, and sends to the vendor by other rules.
         override_variables=("ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN"),
         override_settings=(

@@ -13,6 +13,7 @@ from inspan.contracts.driver import (
     Channel,
     Driver,
     Install,
+    Login,
     ProgramSpec,
     Provider,
     Sessions,
@@ -147,12 +148,21 @@ DRIVER = Driver(
     providers=PROVIDERS,
     access=Access(
         variables=("QWEN_", "OPENAI_", "DASHSCOPE_", "ANTHROPIC_", "GEMINI_"),
-        login_hint="set OPENAI_API_KEY, with OPENAI_BASE_URL where another provider is meant, or DASHSCOPE_API_KEY",
+        login=Login(note="choose a provider (/auth asks again), then leave with /quit"),
+        login_hint="`inspan login qwen`, or set DASHSCOPE_API_KEY, or OPENAI_API_KEY with OPENAI_BASE_URL for another "
+        "provider",
         direct_address="variable",
         override_settings=(
             ("~/.qwen/settings.json", "modelProviders"),
             ("~/.qwen/settings.json", "security.auth.baseUrl"),
             ("~/.qwen/settings.json", "env.OPENAI_BASE_URL"),
+        ),
+        needs_credential=True,
+        # It takes variables from the nearest of these files.
+        other_settings=(
+            ("~/.qwen/settings.json", "security.auth.selectedType"),
+            ("~/.qwen/oauth_creds.json", ""),
+            *((path, "") for path in (".qwen/.env", ".env", "~/.qwen/.env", "~/.env")),
         ),
     ),
     failures=FAILURES,
