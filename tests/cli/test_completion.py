@@ -98,7 +98,7 @@ def test_commands_are_offered_by_their_beginning(env_with_runs: CliEnv) -> None:
         (("inspan", "cost", "--by", ""), ["agent", "model", "run", "day", "project", "session", "task", "role"]),
         (("inspan", "prune", "--outcome", "com"), ["completed"]),
         (("inspan", "completion", ""), list(SHELLS)),
-        (("inspan", "agents", ""), ["exec", "install", "show"]),
+        (("inspan", "agents", ""), ["exec", "install", "show", "uninstall", "update"]),
         (("inspan", "run", "-a", ""), AGENTS),
         (("inspan", "run", "'fix it'", "--agent", "co"), ["codex", "copilot"]),
         (("inspan", "zzz"), []),

@@ -4,7 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Generator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 import msgspec
@@ -14,6 +15,7 @@ from inspan.errors import AgentMissing, AgentTooOld
 from inspan.protocol.wire import DECODE_ERRORS
 from inspan.stores.paths import cache_home, data_home
 from inspan.system import file_locks
+from inspan.system.platform import count_written_bytes
 
 from .node import REQUIREMENT, build_launcher, node_folder, node_program, npm_command
 from .program import (
@@ -28,10 +30,18 @@ from .program import (
 from .unpack import BadArchive, unpack
 
 _INSTALL_S = 1800.0
+_LOOK_S = 0.2
 _ERROR_MARKERS = ("ENOSPC", "ETARGET", "E404", "ENOTFOUND", "ECONNREFUSED", "No matching", "error:", "ERROR:")
 
+Report = Callable[[str, int], None]
+"""Told again and again, while an installer works: the package that it fetches, and the bytes it has written."""
 
-def install(driver: Driver) -> Program:
+
+def ignore_progress(package: str, written_bytes: int) -> None:
+    """For callers that show none."""
+
+
+def install(driver: Driver, *, report: Report = ignore_progress) -> Program:
     """Puts the driver's version in place and gives the program as it is; raises `AgentMissing` or `AgentTooOld`."""
     if driver.built_in or driver.program.hosted:
         return locate_program(driver)
@@ -52,9 +62,9 @@ def install(driver: Driver) -> Program:
     target = install_folder(driver)
     before = _stamp(target)
     try:
-        with _lock_installs():
+        with lock_installs():
             if _stamp(target) in (before, ()):  # Else another process has put it there in the meantime.
-                _install_atomically(driver, target)
+                _install_atomically(driver, target, report=report)
     except OSError as error:
         raise AgentMissing(
             f"{driver.title} cannot be installed into {target}: {error.strerror or error}.",
@@ -64,7 +74,7 @@ def install(driver: Driver) -> Program:
 
 
 @contextmanager
-def _lock_installs() -> Generator[None, None, None]:
+def lock_installs() -> Generator[None, None, None]:
     """Holds every other installer of this data folder off; a draft that is there now is nobody's."""
     folder = os.path.join(data_home(), "agents")
     os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -80,12 +90,12 @@ def _stamp(path: str) -> tuple[int, ...]:
     return found.st_ino, found.st_mtime_ns
 
 
-def _install_atomically(driver: Driver, target: str) -> None:
+def _install_atomically(driver: Driver, target: str, *, report: Report) -> None:
     """The new one takes the old one's place once it is whole; until then, and if it never is, the old one stays."""
     draft, old = f"{target}.draft", f"{target}.old"
     _clear(draft, old)
     try:
-        _install_into(driver, draft)
+        _install_into(driver, draft, report=report)
         with suppress(FileNotFoundError):
             os.rename(target, old)
         os.rename(draft, target)
@@ -98,16 +108,16 @@ def _clear(*folders: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _install_into(driver: Driver, folder: str) -> None:
+def _install_into(driver: Driver, folder: str, *, report: Report) -> None:
     recipe = driver.program.install
     os.makedirs(folder, mode=0o700)
     program = os.path.join(folder, fill_platform(recipe.program))
     if recipe.source == "wheel":
-        output = _install_with_pip(recipe.requirement, folder, program)
+        output = _install_with_pip(recipe.requirement, folder, program, report=report)
         if output:
             raise _install_error(driver, output)
     else:
-        _install_with_npm(driver, folder, program)
+        _install_with_npm(driver, folder, report=report)
     if not os.path.isfile(program):
         raise _install_error(driver, "the package does not hold its program")
     os.chmod(program, 0o755)
@@ -125,26 +135,26 @@ def _write_launcher(driver: Driver, folder: str) -> None:
     os.chmod(path, 0o755)
 
 
-def _install_with_npm(driver: Driver, folder: str, program: str) -> None:
-    _ensure_node(driver)
+def _install_with_npm(driver: Driver, folder: str, *, report: Report) -> None:
+    _ensure_node(driver, report=report)
     recipe = driver.program.install
     package, wanted = fill_platform(recipe.package), fill_platform(recipe.requirement)
     if recipe.dependencies:
-        output = _run_npm(
-            folder, "install", "--omit=dev", wanted, expected=os.path.join(folder, "node_modules", package)
-        )
+        expected = os.path.join(folder, "node_modules", package)
+        output = _run_npm(folder, "install", "--omit=dev", wanted, expected=expected, report=report)
     else:
-        output = _run_npm(folder, "pack", "--pack-destination", folder, wanted, expected=folder)
+        output = _run_npm(folder, "pack", "--pack-destination", folder, wanted, expected=folder, report=report)
         if not output and recipe.extra_packages:
             companions = map(fill_platform, recipe.extra_packages)
-            output = _run_npm(folder, "install", *companions, expected=os.path.join(folder, "node_modules"))
+            expected = os.path.join(folder, "node_modules")
+            output = _run_npm(folder, "install", *companions, expected=expected, report=report)
         output = output or _unpack(folder, package)
     if output:
         raise _install_error(driver, output)
     _refuse_other_version(driver, os.path.join(folder, "node_modules", package))
 
 
-def _run_npm(folder: str, order: str, *words: str, expected: str) -> str:
+def _run_npm(folder: str, order: str, *words: str, expected: str, report: Report) -> str:
     """Runs inspan's npm in the folder; scripts of packages would run as the user, and none of these agents needs them.
 
     The `.npmrc` of the folder that the user stands in is somebody's project: it has no say in where agents come from.
@@ -152,7 +162,8 @@ def _run_npm(folder: str, order: str, *words: str, expected: str) -> str:
     env = {"npm_config_cache": os.path.join(cache_home(), "npm"), **os.environ, "npm_config_update_notifier": "false"}
     always = ("--prefix", folder, "--no-global", "--ignore-scripts", "--no-save", "--no-package-lock")
     quiet = ("--no-audit", "--no-fund", "--loglevel=error")
-    return _run_installer([*npm_command(), order, *always, *quiet, *words], expected, env, cwd=folder)
+    argv = [*npm_command(), order, *always, *quiet, *words]
+    return _run_installer(argv, expected, env, cwd=folder, report=lambda written: report(words[-1], written))
 
 
 def _refuse_other_version(driver: Driver, package: str) -> None:
@@ -187,7 +198,7 @@ def _unpack(folder: str, package: str) -> str:
     return ""
 
 
-def _ensure_node(driver: Driver) -> None:
+def _ensure_node(driver: Driver, *, report: Report) -> None:
     """Puts inspan's own Node in place, if it is not there yet."""
     target = node_folder()
     if os.access(node_program(), os.X_OK):
@@ -196,7 +207,8 @@ def _ensure_node(driver: Driver) -> None:
     _clear(draft, target)
     os.makedirs(draft, mode=0o700)
     try:
-        output = _install_with_pip(REQUIREMENT, draft, os.path.join(draft, os.path.relpath(node_program(), target)))
+        program = os.path.join(draft, os.path.relpath(node_program(), target))
+        output = _install_with_pip(REQUIREMENT, draft, program, report=report)
         if output:
             raise _install_error(driver, f"it needs {REQUIREMENT}, and that said {output}")
         os.rename(draft, target)
@@ -204,39 +216,58 @@ def _ensure_node(driver: Driver) -> None:
         _clear(draft)
 
 
-def _install_with_pip(requirement: str, folder: str, program: str) -> str:
+def _install_with_pip(requirement: str, folder: str, program: str, *, report: Report) -> str:
     output = "no installer was found"
     for installer in _find_installers():
         # In that folder: uv reads the settings of whatever project the user stands in.
+        argv = [*installer, "--no-deps", "--target", folder, requirement]
         output = _run_installer(
-            [*installer, "--no-deps", "--target", folder, requirement], program, os.environ, cwd=folder
+            argv, program, os.environ, cwd=folder, report=lambda written: report(requirement, written)
         )
         if not output:
             break
     return output
 
 
-def _run_installer(argv: Sequence[str], wanted: str, env: Mapping[str, str], *, cwd: str) -> str:
+def _run_installer(
+    argv: Sequence[str], wanted: str, env: Mapping[str, str], *, cwd: str, report: Callable[[int], None]
+) -> str:
     """Runs an installer; gives the line that tells what went wrong, and nothing when what is wanted is there."""
     try:
-        done = subprocess.run(
+        with subprocess.Popen(
             argv,
             env=dict(env),
             cwd=cwd,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=_INSTALL_S,
-            check=False,
-        )
+        ) as process:
+            stdout, stderr = _wait_for(process, report)
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    if done.returncode == 0 and os.path.exists(wanted):
+    if process.returncode == 0 and os.path.exists(wanted):
         return ""
-    lines = [line.strip().removeprefix("npm error ") for line in (done.stderr or done.stdout).splitlines()]
+    lines = [line.strip().removeprefix("npm error ") for line in (stderr or stdout).splitlines()]
     lines = [line for line in lines if line and "complete log of this run" not in line]
     telling = (line for line in lines if any(word in line for word in _ERROR_MARKERS))
-    return next(telling, lines[-1] if lines else f"exit code {done.returncode} and no output")
+    return next(telling, lines[-1] if lines else f"exit code {process.returncode} and no output")
+
+
+def _wait_for(process: subprocess.Popen[str], report: Callable[[int], None]) -> tuple[str, str]:
+    """What the process printed, once it has ended; whatever is raised meanwhile, it is gone then."""
+    deadline = time.monotonic() + _INSTALL_S
+    try:
+        while True:
+            report(count_written_bytes(process.pid))
+            try:
+                return process.communicate(timeout=_LOOK_S)
+            except subprocess.TimeoutExpired:
+                if time.monotonic() > deadline:
+                    raise
+    except BaseException:
+        process.kill()
+        raise
 
 
 def _install_error(driver: Driver, output: str) -> AgentMissing:

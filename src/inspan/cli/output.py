@@ -16,6 +16,8 @@ from inspan.reporters.widths import cut_end, cut_middle, measure, pad
 from inspan.reporters.widths import find_width as find_width
 from inspan.reporters.widths import shorten_home as shorten_home
 
+_UNITS = ("bytes", "kB", "MB", "GB", "TB")
+
 
 def print_json(**values: Any) -> None:
     """One JSON object on stdout, with the schema number first."""
@@ -133,6 +135,14 @@ def _stack(columns: Sequence[Column], row: Sequence[str], width: int) -> Iterato
 
 def _least(column: Column, cell: str) -> int:
     return min(measure(cell), column.least) if column.cut else measure(cell)
+
+
+def format_size(count: int) -> str:
+    """A number of bytes as a person reads it."""
+    size, unit = float(count), 0
+    while size >= 1000 and unit < len(_UNITS) - 1:
+        size, unit = size / 1000, unit + 1
+    return f"{size:.1f} {_UNITS[unit]}" if unit else f"{count} bytes"
 
 
 def format_columns(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

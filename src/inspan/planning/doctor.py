@@ -3,14 +3,16 @@
 import os
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import msgspec
 
 from inspan.agents import modules, registry
-from inspan.agents.install import install
+from inspan.agents.install import Report, install
+from inspan.agents.install import ignore_progress as ignore_install
 from inspan.agents.node import node_program
 from inspan.agents.program import Program, format_version, locate_program
 from inspan.agents.select import choose_provider, select_channel, select_provider
@@ -51,13 +53,35 @@ class Finding:
     remedy: str = ""
 
 
-def examine(env: Mapping[str, str] = os.environ, *, agents: Sequence[str] = ()) -> list[Finding]:
+def ignore_progress(subject: str) -> None:
+    """For callers that show none."""
+
+
+def examine(
+    env: Mapping[str, str] = os.environ,
+    *,
+    agents: Sequence[str] = (),
+    report: Callable[[str], None] = ignore_progress,
+) -> list[Finding]:
     """Looks at Python, folders, disk, configuration, helper programs, containment, the sandbox, the gateway and agents.
 
     Of these names, or every one that there is; raises `UnknownAgent`. A finding with a `remedy` can be put right by
-    `repair`.
+    `repair`. `report` is told what is looked at next.
     """
     looked_at = [_find_entry(name, env) for name in dict.fromkeys(agents)] or list_agents(_current_folder(), env)
+    report("folders")
+    findings = _check_surroundings(env)
+    report("containment and sandbox")
+    findings += [_check_containment(env), _check_sandbox(env), _check_gateway()]
+    for entry in looked_at:
+        if not (entry.driver and entry.driver.family):
+            report(entry.name)
+            findings.append(_check_entry(entry, env))
+    return findings
+
+
+def _check_surroundings(env: Mapping[str, str]) -> list[Finding]:
+    """What is there before any program is started: folders, files, helpers."""
     state = _check_folder("state", state_home(env))
     return [
         Finding(subject="python", state="ok", detail=f"{sys.version.split()[0]} at {sys.executable}"),
@@ -67,17 +91,53 @@ def examine(env: Mapping[str, str] = os.environ, *, agents: Sequence[str] = ()) 
         _check_config(env),
         *(_check_helper(name, use) for name, use in _HELPERS.items()),
         _check_node(env),
-        _check_containment(env),
-        _check_sandbox(env),
-        _check_gateway(),
-        *(_check_entry(entry, env) for entry in looked_at if not (entry.driver and entry.driver.family)),
     ]
 
 
-def repair(finding: Finding) -> Finding:
+@dataclass(frozen=True, kw_only=True)
+class AgentState:
+    """What somebody who chooses an agent wants to know: its version, empty where it is missing, and its way in."""
+
+    name: str
+    title: str
+    version: str
+    access: str
+    has_access: bool
+
+
+def inspect_agents(
+    env: Mapping[str, str] = os.environ, *, report: Callable[[str], None] = ignore_progress
+) -> list[AgentState]:
+    """The state of every agent that is no part of inspan; one that is broken is left out: `examine` tells of it."""
+    found = list[AgentState]()
+    for entry in list_agents(_current_folder(), env):
+        if entry.driver and not (entry.driver.family or entry.driver.built_in):
+            report(entry.name)
+            found.append(_inspect_agent(entry.name, entry.driver, env))
+    return found
+
+
+def _inspect_agent(name: str, driver: Driver, env: Mapping[str, str]) -> AgentState:
+    driver, given = _narrow(name, driver, env)
+    version, access, has_access = "", "no key and no login found", False
+    with suppress(InspanError):
+        version = "API" if driver.program.hosted else locate_program(driver, given.env).version
+    with suppress(InspanError):
+        credential = resolve_credential(given.task, driver, given.env)
+        access, has_access = credential.description, credential.kind != "none" or driver.access.key_optional
+    return AgentState(name=name, title=driver.title, version=version, access=access, has_access=has_access)
+
+
+def is_sandbox_usable(env: Mapping[str, str] = os.environ) -> bool:
+    """Whether runs can have inspan's sandbox here."""
+    return _check_sandbox(env).state == "ok"
+
+
+def repair(finding: Finding, *, report: Report = ignore_install) -> Finding:
     """Does what a finding's remedy names, and tells what came of it."""
+    name = finding.remedy.removeprefix("install ")
     try:
-        found = install(find_agent_driver(finding.remedy.removeprefix("install "), cwd=_current_folder()))
+        found = install(find_agent_driver(name, cwd=_current_folder()), report=report)
     except InspanError as error:
         return Finding(subject=finding.subject, state="problem", detail=error.message, next_step=error.next_step)
     return Finding(subject=finding.subject, state="ok", detail=f"installed {found.version} at {found.path}")
@@ -200,12 +260,7 @@ def _check_entry(entry: AgentEntry, env: Mapping[str, str]) -> Finding:
 
 def _check_agent(name: str, driver: Driver, env: Mapping[str, str]) -> Finding:
     subject = f"agent {name}"
-    try:
-        given = _configure_task(name, env)
-    except BadConfig:
-        given = ConfiguredTask(task=Task(prompt="doctor", cwd=_current_folder(), agent=name), env=env)
-    driver = select_channel(driver, given.task.channel)
-    driver = select_provider(driver, choose_provider(driver, given.task, given.env))
+    driver, given = _narrow(name, driver, env)
     try:
         program = locate_program(driver, given.env)
     except InspanError as error:
@@ -230,6 +285,16 @@ def _check_agent(name: str, driver: Driver, env: Mapping[str, str]) -> Finding:
     tried = f"{driver.name}@{driver.program.install.version}"
     step = f"`inspan agents install {tried}`, then `-a {tried}`; or try this one: {_matrix_command(driver, program)}."
     return replace(found, state="warning", next_step=step, remedy=f"install {name}")
+
+
+def _narrow(name: str, driver: Driver, env: Mapping[str, str]) -> tuple[Driver, ConfiguredTask]:
+    """The agent as a run from here would use it."""
+    try:
+        given = _configure_task(name, env)
+    except BadConfig:
+        given = ConfiguredTask(task=Task(prompt="doctor", cwd=_current_folder(), agent=name), env=env)
+    driver = select_channel(driver, given.task.channel)
+    return select_provider(driver, choose_provider(driver, given.task, given.env)), given
 
 
 def _find_doubts(driver: Driver, program: Program, env: Mapping[str, str]) -> str:

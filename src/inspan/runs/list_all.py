@@ -74,11 +74,20 @@ def read_index(state: str, read: Callable[[], list[T]]) -> list[T]:
     return read()
 
 
-def reindex(state: str) -> tuple[int, list[str]]:
-    """Rebuilds the index from the logs; gives how many runs it has now and a sentence for each it could not read."""
+def ignore_progress(done: int) -> None:
+    """For callers that show none."""
+
+
+def reindex(state: str, *, report: Callable[[int], None] = ignore_progress) -> tuple[int, list[str]]:
+    """Rebuilds the index from the logs; gives how many runs it has now and a sentence for each it could not read.
+
+    `report` is told before each run how many were read.
+    """
     entries: list[Entry] = []
     problems: list[str] = []
-    for folder in all_runs(state, on_error=lambda refusal: problems.append(str(refusal))):
+    folders = all_runs(state, on_error=lambda refusal: problems.append(str(refusal)))
+    for number, folder in enumerate(folders):
+        report(number)
         try:
             summary = refresh_summary(state, folder)
             if summary.ended:

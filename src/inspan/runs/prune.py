@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 
 import msgspec
 
@@ -55,9 +55,20 @@ class PruneResult(msgspec.Struct, frozen=True, kw_only=True):
         return dict(Counter(run.project for run in self.runs).most_common())
 
 
-def find_prunable(state: str, choice: PruneFilter) -> PruneResult:
+Report = Callable[[int, int], None]
+"""Told before each run: how many are done, and how many there are."""
+
+
+def ignore_progress(done: int, total: int) -> None:
+    """For callers that show none."""
+
+
+def find_prunable(state: str, choice: PruneFilter, *, report: Report = ignore_progress) -> PruneResult:
     """What `prune` would delete now. Raises `BadInput` for a project that does not exist."""
-    runs = [_build_old_run(state, row) for row in _select_rows(state, choice)]
+    runs, rows = list[OldRun](), _select_rows(state, choice)
+    for row in rows:
+        report(len(runs), len(rows))
+        runs.append(_build_old_run(state, row))
     going, gone = {run.path for run in runs}, {run.name for run in runs}
     project = choice.scope.project if choice.scope else ""
     return PruneResult(
@@ -70,13 +81,16 @@ def find_prunable(state: str, choice: PruneFilter) -> PruneResult:
     )
 
 
-def prune(state: str, found: PruneResult) -> PruneResult:
+def prune(state: str, found: PruneResult, *, report: Report = ignore_progress) -> PruneResult:
     """Deletes what was found, and nothing that came since: somebody may have been asked about it.
 
     What cannot be deleted is told and does not keep the rest from going.
     """
-    problems = list[str]()
-    runs = [run for run in found.runs if _remove_run(state, run, problems)]
+    problems, runs = list[str](), list[OldRun]()
+    for number, run in enumerate(found.runs):
+        report(number, len(found.runs))
+        if _remove_run(state, run, problems):
+            runs.append(run)
     planned = {session.path for session in found.sessions}
     # Looked for again: a run that could not be deleted keeps its session.
     for session in find_orphan_sessions(state):

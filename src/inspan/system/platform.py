@@ -9,6 +9,7 @@ import sys
 if sys.platform.startswith("linux") and not os.environ.get("INSPAN_PORTABLE"):
     from .linux import CHILD_SIGNAL as CHILD_SIGNAL
     from .linux import copy_content as copy_content
+    from .linux import count_written_bytes as count_written_bytes
     from .linux import create_memory_file as create_memory_file
     from .linux import enlarge_pipe as enlarge_pipe
     from .linux import has_variable as has_variable
@@ -24,6 +25,7 @@ if sys.platform.startswith("linux") and not os.environ.get("INSPAN_PORTABLE"):
 else:
     from .portable import CHILD_SIGNAL as CHILD_SIGNAL
     from .portable import copy_content as copy_content
+    from .portable import count_written_bytes as count_written_bytes
     from .portable import create_memory_file as create_memory_file
     from .portable import enlarge_pipe as enlarge_pipe
     from .portable import has_variable as has_variable

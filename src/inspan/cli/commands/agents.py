@@ -1,4 +1,4 @@
-"""List the agents, or install one."""
+"""List the agents; install, update, remove or run one's program."""
 
 import sys
 from collections.abc import Iterator
@@ -8,14 +8,18 @@ import click
 import msgspec
 
 from inspan.agents.install import install
+from inspan.agents.installed import uninstall
 from inspan.agents.program import locate_program
 from inspan.agents.select import select_channel
 from inspan.cli.agent_program import current_folder, find_own_program, replace_process
-from inspan.cli.output import Column, find_width, format_table, print_json
+from inspan.cli.installs import confirm_uninstall, find_removable, find_updates
+from inspan.cli.output import Column, find_width, format_size, format_table, print_json
+from inspan.cli.progress import Progress
 from inspan.cli.run_names import AgentName
 from inspan.contracts.driver import Capabilities, Driver
 from inspan.errors import AgentUnusable
 from inspan.planning.known_agents import AgentEntry, find_agent_driver, list_agents
+from inspan.protocol.reasons import FAILED
 
 _COLUMNS = (
     Column("AGENT", lead=True),
@@ -33,7 +37,7 @@ _COLUMNS = (
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> None:
-    """List the agents, or install one."""
+    """List the agents; install, update, remove or run one's program."""
     if context.invoked_subcommand:
         return
     found = list_agents(current_folder())
@@ -65,11 +69,67 @@ def show_command(name: str, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def install_command(name: str, channel: str, as_json: bool) -> None:
     """Install an agent's program, pinned, into inspan's own folder."""
-    found = install(select_channel(find_agent_driver(name, cwd=current_folder()), channel))
+    driver = select_channel(find_agent_driver(name, cwd=current_folder()), channel)
+    with Progress(f"installing {name}") as progress:
+        found = install(driver, report=progress.show_install)
     if as_json:
         print_json(agent=name, version=found.version, program=found.path)
     else:
         click.echo(f"{name} {found.version} at {found.path}")
+
+
+@command.command("uninstall")
+@click.argument("name", type=AgentName())
+@click.option("--channel", default="", metavar="NAME", help="Only the program that this channel has for itself.")
+@click.option("--dry-run", is_flag=True, help="Delete nothing, only say what would be.")
+@click.option("-y", "--yes", is_flag=True, help="Delete without asking.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object; with --yes or --dry-run.")
+def uninstall_command(name: str, channel: str, dry_run: bool, yes: bool, as_json: bool) -> int:
+    """Delete what inspan has installed of an agent: every version, or that of NAME@VERSION.
+
+    Its settings and logins stay where its program keeps them, and so does a program that came by another way.
+    """
+    found = find_removable(name, channel)
+    if not (dry_run or yes) and not confirm_uninstall(name, found, as_json=as_json):
+        click.echo("nothing deleted", err=True)
+        return FAILED
+    freed = sum(each.size_bytes for each in found)
+    for each in () if dry_run else found:
+        uninstall(each)
+    would = "would be " if dry_run else ""
+    if as_json:
+        listed = [{"version": each.version, "folder": each.folder} for each in found]
+        print_json(agent=name, dry_run=dry_run, programs=listed, freed_bytes=freed)
+    else:
+        for each in found:
+            click.echo(f"{each.command} {each.version} {would}deleted from {each.folder}")
+        click.echo(f"{format_size(freed)} {would}freed")
+    return 0
+
+
+@command.command("update")
+@click.argument("names", nargs=-1, metavar="[NAME]...", type=AgentName())
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def update_command(names: tuple[str, ...], as_json: bool) -> None:
+    """Bring what inspan has installed to the newest version that was tested; of these agents, or of all.
+
+    What does not arrive whole changes nothing. Other versions stay, for NAME@VERSION.
+    """
+    updated = list[dict[str, str]]()
+    for each in find_updates(names):
+        if each.is_due:
+            with Progress(f"updating {each.driver.name} {each.before} → {each.after}") as progress:
+                install(each.driver, report=progress.show_install)
+            text = f"{each.label} {each.before} → {each.after}; {each.before} stays, for -a {each.pinned_before}"
+        else:
+            text = f"{each.label} {each.after} is the newest that was tested"
+        updated.append({"agent": each.driver.name, "program": each.label, "from": each.before, "to": each.after})
+        if not as_json:
+            click.echo(text)
+    if as_json:
+        print_json(programs=updated)
+    elif not updated:
+        click.echo("inspan has installed no agent: `inspan agents install NAME` does.")
 
 
 @command.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

@@ -7,6 +7,7 @@ import click
 
 from inspan.agents.registry import find_driver
 from inspan.cli.output import apply_style, print_json, wants_colour
+from inspan.cli.progress import Progress
 from inspan.cli.run_names import AgentName
 from inspan.planning.doctor import Finding, examine, has_agent, is_blocked, repair
 from inspan.protocol.reasons import AGENT, FAILED
@@ -23,7 +24,8 @@ def command(agents: tuple[str, ...], fix: bool, as_json: bool) -> int:
 
     With names, only those agents are looked at.
     """
-    findings = examine(agents=agents)
+    with Progress("checking") as progress:
+        findings = examine(agents=agents, report=progress.show)
     if fix:
         findings = [_fix(each, agents) for each in findings]
     if as_json:
@@ -43,7 +45,8 @@ def _fix(finding: Finding, agents: tuple[str, ...]) -> Finding:
     wanted = {f"agent {name}" for name in agents} or {f"agent {find_driver('').name}"}
     if not finding.remedy or finding.subject not in wanted:
         return finding
-    return repair(finding)
+    with Progress("installing") as progress:
+        return repair(finding, report=progress.show_install)
 
 
 def _exit_code(findings: list[Finding], agents: tuple[str, ...]) -> int:

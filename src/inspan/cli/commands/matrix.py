@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from inspan.cli.output import apply_style, print_json, wants_colour
+from inspan.cli.progress import Progress
 from inspan.cli.run_names import AgentName
 from inspan.errors import BadInput
 from inspan.protocol.reasons import FAILED
@@ -56,9 +57,11 @@ def command(
             click.echo(f"{each.name}: {each.title}")
         return 0
     began = time.monotonic()
-    cells = run_cells(
-        build_columns(agent, channel=channel), wanted, jobs=jobs, keep=keep, on_cell=_ignore if as_json else _print_cell
-    )
+    with Progress("installing") as progress:
+        columns = build_columns(agent, channel=channel, report=progress.show_install)
+    with Progress("trying") as progress:
+        counter = _CellCounter(progress, total=len(columns) * len(wanted), prints=not as_json)
+        cells = run_cells(columns, wanted, jobs=jobs, keep=keep, on_cell=counter.add)
     if write:
         _write_matrix(write, cells)
     if as_json:
@@ -99,8 +102,20 @@ def _print_cell(cell: Cell) -> None:
     click.echo(f"{apply_style(mark, style, colour=colour)} {name} {cell.seconds:.1f}s{skipped}{reason}", color=colour)
 
 
-def _ignore(_: Cell) -> None:
-    pass
+class _CellCounter:
+    """Prints each cell as it ends, and keeps count of them below."""
+
+    def __init__(self, progress: Progress, *, total: int, prints: bool) -> None:
+        self._progress, self._total, self._prints = progress, total, prints
+        self._done = 0
+        self._progress.show_count(0, total)
+
+    def add(self, cell: Cell) -> None:
+        self._done += 1
+        if self._prints:
+            self._progress.clear()
+            _print_cell(cell)
+        self._progress.show_count(self._done, self._total)
 
 
 def _print_summary(cells: list[Cell], seconds: float) -> None:

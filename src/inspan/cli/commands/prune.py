@@ -7,7 +7,8 @@ import click
 
 from inspan.cli.confirm import confirm
 from inspan.cli.moments import Moment
-from inspan.cli.output import Column, find_width, format_duration, format_table, one_line, print_json
+from inspan.cli.output import Column, find_width, format_duration, format_size, format_table, one_line, print_json
+from inspan.cli.progress import Progress
 from inspan.errors import RunNotFound
 from inspan.protocol.outcome import OUTCOMES, Outcome
 from inspan.protocol.reasons import FAILED
@@ -17,7 +18,6 @@ from inspan.stores.orphans import Orphan
 from inspan.stores.paths import state_home
 
 _KINDS = ("runs", "sessions", "sockets", "drafts")
-_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 _DAY_S = 86400
 _COLUMNS = (
     Column("WHAT", lead=True),
@@ -57,12 +57,15 @@ def command(
     if all_projects and project is not None:
         raise click.UsageError("--project and --all-projects exclude each other.")
     state, scope = state_home(), None if all_projects else _resolve_scope(project)
-    found = find_prunable(state, PruneFilter(before=older_than, keep=keep, scope=scope, outcomes=outcome))
+    choice = PruneFilter(before=older_than, keep=keep, scope=scope, outcomes=outcome)
+    with Progress("looking for what can go") as progress:
+        found = find_prunable(state, choice, report=progress.show_count)
     asks = not (dry_run or yes) and any(getattr(found, kind) for kind in _KINDS)
     if asks and not _confirm(found, as_json=as_json):
         click.echo("nothing deleted", err=True)
         return FAILED
-    pruned = found if dry_run else prune(state, found)
+    with Progress("deleting runs") as progress:
+        pruned = found if dry_run else prune(state, found, report=progress.show_count)
     if as_json:
         names = {kind: [each.name for each in getattr(pruned, kind)] for kind in _KINDS}
         sums = {"projects": pruned.projects, "freed_bytes": pruned.freed_bytes}
@@ -87,7 +90,7 @@ def _confirm(found: PruneResult, *, as_json: bool) -> bool:
 
 
 def _facts(found: PruneResult) -> list[str]:
-    facts = [_format_size(found.freed_bytes)]
+    facts = [format_size(found.freed_bytes)]
     if found.runs:
         facts.append(f"the newest ended {_format_age(max(run.ended_at for run in found.runs))} ago")
         counts = {one_line(name): count for name, count in found.projects.items()}
@@ -100,7 +103,7 @@ def _print(pruned: PruneResult, *, dry_run: bool, table: bool) -> None:
     if table and (text := _format_table(pruned)):
         click.echo(text)
     would = "would be " if dry_run else ""
-    click.echo(f"{_format_counts(pruned) or 'nothing'} {would}deleted; {_format_size(pruned.freed_bytes)} {would}freed")
+    click.echo(f"{_format_counts(pruned) or 'nothing'} {would}deleted; {format_size(pruned.freed_bytes)} {would}freed")
     for problem in pruned.problems:
         click.echo(one_line(problem), err=True)
 
@@ -112,7 +115,7 @@ def _format_table(found: PruneResult) -> str:
 
 def _cells(what: str, each: Orphan) -> tuple[str, ...]:
     whose = (each.project, _format_age(each.ended_at)) if isinstance(each, OldRun) else ("-", "-")
-    return (what, each.name, *whose, _format_size(each.size_bytes))
+    return (what, each.name, *whose, format_size(each.size_bytes))
 
 
 def _format_counts(found: PruneResult) -> str:
@@ -123,10 +126,3 @@ def _format_counts(found: PruneResult) -> str:
 def _format_age(moment: float) -> str:
     age_s = time.time() - moment
     return f"{age_s / _DAY_S:.0f}d" if age_s >= 2 * _DAY_S else format_duration(age_s)
-
-
-def _format_size(count: int) -> str:
-    size, unit = float(count), 0
-    while size >= 1000 and unit < len(_UNITS) - 1:
-        size, unit = size / 1000, unit + 1
-    return f"{size:.1f} {_UNITS[unit]}" if unit else f"{count} bytes"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from inspan.agents.install import install
+from inspan.agents.install import Report, ignore_progress, install
 from inspan.agents.program import Program, locate_program
 from inspan.agents.registry import find_driver, load_drivers
 from inspan.agents.select import select_channel
@@ -41,13 +41,13 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.agent} ({self.channel})" if self.channel else self.agent
 
 
-def build_columns(names: Sequence[str], *, channel: str = "") -> list[Column]:
+def build_columns(names: Sequence[str], *, channel: str = "", report: Report = ignore_progress) -> list[Column]:
     """The agents of these names, or all of other makers that have the channel; what is missing is installed.
 
     Raises `InspanError` for an agent that there is not or that cannot be had.
     """
     wanted = dict.fromkeys(names or [each.name for each in load_drivers() if _is_included(each, channel)])
-    return [_build_column(name, channel) for name in wanted]
+    return [_build_column(name, channel, report) for name in wanted]
 
 
 def _is_included(driver: Driver, channel: str) -> bool:
@@ -87,14 +87,14 @@ def run_cells(
     return [cells[place] for place in order]
 
 
-def _build_column(name: str, channel: str) -> Column:
+def _build_column(name: str, channel: str, report: Report) -> Column:
     driver = select_channel(find_driver(name), channel)
     try:
         program = locate_program(driver)
     except AgentMissing:
         if os.environ.get(driver.program_variable) and not driver.program.pinned:
             raise  # The user means another program than the one that could be had.
-        program = install(driver)
+        program = install(driver, report=report)
     return Column(agent=name, channel=channel, driver=driver, program=program)
 
 

@@ -1,0 +1,64 @@
+"""A command at a terminal of its own, whose questions are answered as they come up."""
+
+import fcntl
+import os
+import pty
+import select
+import subprocess
+import termios
+import time
+from collections.abc import Sequence
+
+from tests.cli_env import WAIT_S, CliEnv
+
+CTRL_C = b"\x03"
+_AGAIN_S = 1.0
+
+
+def answer_questions(
+    cli_env: CliEnv, command: Sequence[str], answers: Sequence[tuple[str, bytes]], *, env: dict[str, str] | None = None
+) -> tuple[int, str]:
+    """Types each answer once its question is shown; gives the exit code and all that was shown.
+
+    A Ctrl-C in the moment before a program waits for input is lost on it, so that it is typed until the program ends.
+    """
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        cli_env.argv(*command),
+        env={**cli_env.env, "TERM": "xterm", **(env or {})},
+        cwd=cli_env.work,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=_take_terminal,
+    )
+    os.close(theirs)
+    cli_env.processes.append(process)
+    waiting, shown, seen, last = list(answers), b"", 0, b""
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        if not select.select([ours], [], [], _AGAIN_S)[0]:
+            if last == CTRL_C:
+                os.write(ours, CTRL_C)
+            continue
+        try:
+            chunk = os.read(ours, 4096)
+        except OSError:
+            chunk = b""  # Nobody has the other end open any more.
+        if not chunk:
+            break
+        shown += chunk
+        while waiting and (at := shown.find(waiting[0][0].encode(), seen)) >= 0:
+            seen = at + len(waiting[0][0].encode())
+            last = waiting.pop(0)[1]
+            os.write(ours, last)
+    code = process.wait(WAIT_S)
+    os.close(ours)
+    assert waiting == [], shown
+    return code, shown.decode().replace("\r\n", "\n")
+
+
+def _take_terminal() -> None:
+    """Makes its stdin the terminal that Ctrl-C is typed at."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
