@@ -24,6 +24,7 @@ from .value_types import parse_literal
 
 FileName = Literal["user", "project", "local"]
 _Raw = dict[str, Any]
+_TRUSTED: KeyPath = ("projects", "trusted")
 
 
 class ConfigEditor(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +78,45 @@ def remove(editor: ConfigEditor, key: str, *, dry_run: bool = False) -> None:
         _draft(editor, path, change)
     else:
         _apply_change(editor, path, change)
+
+
+def create(editor: ConfigEditor, text: str) -> None:
+    """Writes a whole new file; raises `BadConfig` where there is one, or where it could not be loaded."""
+    _check(editor, text)
+    with toml_file.lock_file(editor.layer.path):
+        if locations.exists(editor.layer.path):
+            raise exists_error(editor.layer.path)
+        toml_file.replace(editor.layer.path, text)
+
+
+def exists_error(path: str) -> BadConfig:
+    """The refusal of what would overwrite a file."""
+    step = "Change it: `inspan config set --project runtime.default NAME`, or edit it yourself."
+    return BadConfig("file", path, "is there already, and is not overwritten.", next_step=step)
+
+
+def is_trusted(editor: ConfigEditor, folder: str) -> bool:
+    """Whether the user's own file, which this editor has open, trusts a folder."""
+    return os.path.realpath(folder) in map(os.path.realpath, _read_trusted(_load(editor)))
+
+
+def set_trust(editor: ConfigEditor, folder: str, *, trusted: bool) -> None:
+    """Adds a folder to those that the user's own file trusts, or takes it out again; raises `BadConfig`."""
+
+    def change(raw: _Raw) -> object:
+        others = [each for each in _read_trusted(raw) if each != folder]
+        return [*others, folder] if trusted else others or None
+
+    _apply_change(editor, _TRUSTED, change)
+
+
+def _load(editor: ConfigEditor) -> _Raw:
+    return toml_file.parse(toml_file.read(editor.layer.path) or "", editor.layer.path)
+
+
+def _read_trusted(raw: _Raw) -> list[str]:
+    found = _get_at(raw, _TRUSTED)
+    return [each for each in cast(list[object], found) if isinstance(each, str)] if isinstance(found, list) else []
 
 
 def _apply_change(editor: ConfigEditor, path: KeyPath, change: Callable[[_Raw], object]) -> object:
