@@ -61,7 +61,7 @@ def html_name(page: Path) -> str:
 def test_the_site_has_every_page_and_nothing_that_is_none(site: Path) -> None:
     published = {str(path.relative_to(site)) for path in site.rglob("*.*") if path.is_file()}
     assert {name for name in published if name.endswith(".html")} == {"404.html", *map(html_name, PAGES)}
-    others = {name for name in published if not name.endswith(".html") and not name.startswith("assets/")}
+    others = {name for name in published if not name.endswith((".html", ".svg")) and not name.startswith("assets/")}
     assert others <= {"search.json", "sitemap.xml", "sitemap.xml.gz", "objects.inv"}
 
 
