@@ -12,6 +12,8 @@ from inspan.protocol.budget import format_budget
 from inspan.protocol.cost import Cost, build_cost
 from inspan.protocol.spending import NANO_PER_USD
 from inspan.reporters.costs import format_cost, format_count
+from inspan.reporters.text import escape_controls
+from inspan.runs.refusals import BudgetRefusal, list_refusals
 from inspan.stores.ledger_tree import BudgetStatus, read_tree
 from inspan.stores.paths import state_home
 
@@ -36,14 +38,17 @@ def command(as_json: bool) -> None:
 
     LIMIT is that of the newest run. What was spent counts since the beginning of the budget's day or month in UTC, or
     for ever; removing a run gives nothing back. SET-ASIDE is kept for model calls that are under way; of a run that
-    died, it is spent.
+    died, it is spent. Below are the newest runs that a budget has ended, and why.
     """
-    statuses = read_tree(state_home())
+    state = state_home()
+    statuses = read_tree(state)
+    refusals = list_refusals(state) if statuses else []
     if as_json:
-        print_json(nodes=[_to_dict(each) for each in statuses])
+        print_json(nodes=[_to_dict(each) for each in statuses], refusals=[each._asdict() for each in refusals])
         return
     table = format_table(_COLUMNS, [_cells(each) for each in statuses], width=find_width(sys.stdout))
-    sys.stdout.write(f"{table}\n{''.join(_notes(statuses))}")
+    notes = "".join((*_notes(statuses), *map(_format_refusal, refusals)))
+    sys.stdout.write(f"{table}\n{notes}")
 
 
 def _to_dict(status: BudgetStatus) -> dict[str, Any]:
@@ -99,6 +104,11 @@ def _build_cost(status: BudgetStatus) -> Cost:
     return build_cost(
         None if is_unknown or is_unpriced else spent.nano, paid=not status.scripted, unknown_calls=unpriced
     )
+
+
+def _format_refusal(refusal: BudgetRefusal) -> str:
+    told, step = escape_controls(refusal.message), escape_controls(refusal.next_step)
+    return f"Ended by a budget: run {refusal.run_id}.\n  {told}\n  → {step}\n"
 
 
 def _notes(statuses: list[BudgetStatus]) -> list[str]:
