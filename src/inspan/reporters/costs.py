@@ -13,11 +13,11 @@ def format_cost(cost: Cost, *, unknown_of: Sequence[str] = ()) -> str:
     """The cost in full: dollars, `not paid` or `unknown`, and of what, by number or by the names in `unknown_of`."""
     said = format_cost_cell(cost)
     if cost.kind == "not_paid":
-        return said if cost.not_paid_usd is None else f"{said} ({format_usd(cost.not_paid_usd)} at list prices)"
+        return f"{said} ({format_usd(cost.not_paid_usd)} at list prices)" if cost.not_paid_usd else said
     missing = ", ".join(unknown_of) or _format_missing(cost)
     if cost.kind == "partial" and missing:
         said += f" for {missing}"
-    return said if cost.not_paid_usd is None else f"{said}; {_NOT_PAID}: {format_usd(cost.not_paid_usd)}"
+    return f"{said}; {_NOT_PAID}: {format_usd(cost.not_paid_usd)}" if cost.not_paid_usd else said
 
 
 def format_cost_cell(cost: Cost) -> str:
