@@ -91,7 +91,7 @@ def test_an_exit_code_that_never_comes_is_not_waited_for() -> None:
     session.now += 1
     session.console.tick()
     assert session.rows[0] == "● pytest -q"
-    session.now += 2
+    session.now += 10
     session.console.tick()
     assert session.rows[0].endswith("1.0s  failed")
 
@@ -230,7 +230,9 @@ def test_a_question_and_a_limit_are_told_in_the_status() -> None:
 
 
 def test_the_clock_alone_is_drawn_once_a_second() -> None:
-    session = Session().show(*BEGUN, shell())
+    session = Session().show(*BEGUN)
+    session.now += 0.3
+    session.show(shell())
     assert session.rows
     drawn: list[str] = []
     for _ in range(50):

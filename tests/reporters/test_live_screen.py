@@ -15,7 +15,7 @@ class Shown:
 
     def __init__(self, columns: int = 20, rows: int = 6) -> None:
         self.emulated = pyte.HistoryScreen(columns, rows, history=1000)
-        self._feed = pyte.Stream(self.emulated)
+        self.feed = pyte.Stream(self.emulated)
         self._stream = io.StringIO()
         self.size = columns, rows
         self.now = 100.0
@@ -26,7 +26,7 @@ class Shown:
         self.screen.flush()
         text = self._stream.getvalue().replace("\n", "\r\n")  # As the kernel does on a terminal.
         self.bytes += len(text)
-        self._feed.feed(text)
+        self.feed.feed(text)
         self._stream.seek(0)
         self._stream.truncate()
 
@@ -135,8 +135,19 @@ def test_after_a_resize_the_old_status_is_gone() -> None:
     shown.draw("a status of twenty-five c")
     shown.size = 15, 6
     shown.emulated.resize(6, 15)
+    shown.feed.feed("\x1b7\r\n\nnty-five c\x1b8")  # Most terminals move what does not fit to a row of its own.
     shown.draw("a status of twenty-five c")
     assert shown.rows == ["text", "a status of t…"]
+
+
+def test_a_row_that_is_full_has_no_status_until_the_text_goes_on() -> None:
+    shown = Shown(columns=20)
+    shown.screen.write(("x" * 20, ""))
+    shown.draw("busy")
+    assert shown.rows == ["x" * 20]
+    shown.screen.write(("y", ""))
+    shown.draw("busy")
+    assert shown.rows == ["x" * 20, "y", "busy"]
 
 
 @pytest.mark.parametrize("size", [(80, 2), (9, 24)])

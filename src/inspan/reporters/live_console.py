@@ -55,7 +55,7 @@ from .tool_lines import format_ending as format_tool_ending
 
 _IDLE_S = 0.5
 # The exit code of a command is told right behind its end. So long it is waited for.
-_EXIT_CODE_S = 2.0
+_EXIT_CODE_S = 10.0
 
 
 class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
