@@ -5,7 +5,7 @@ BIN := .venv/bin
 WORKERS ?= $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1) )))
 NEWEST := pyproject.toml requirements/core.txt requirements/test.txt
 
-.PHONY: demo test soak check matrix bench docs lock programs clean
+.PHONY: demo test soak check matrix bench docs pictures lock programs clean
 
 demo: .venv/.core
 	@$(BIN)/inspan demo
@@ -33,6 +33,10 @@ bench: .venv/.test programs
 docs: .venv/.test
 	$(BIN)/python docs/generate.py --check
 	$(BIN)/zensical build --strict
+
+# The pictures of the README, from real sessions.
+pictures: .venv/.test programs
+	$(BIN)/python -m tests.pictures
 
 # System programs that tests use: installed where it may be done, else their tests are skipped by name.
 programs:

@@ -78,4 +78,6 @@ def test_what_does_not_fit_is_left_out_whole(columns: int, shown: str) -> None:
 
 def test_a_long_subject_leaves_room_for_the_rest() -> None:
     state = LiveState(status="working", subject="x" * 100, since=NOW)
-    assert show(state).endswith("x… (0s) · 1m04s · 31k tokens · $0.02")
+    assert show(state).endswith("x… (0s) · 1m04s · 31k tokens · $0.02 · Ctrl-C stops")
+    assert show(state, columns=70).endswith("x… (0s) · 1m04s · 31k tokens · $0.02")
+    assert show(state, columns=100).endswith("x… (0s) · 1m04s · 31k tokens · $0.02 · Ctrl-C stops")

@@ -12,8 +12,8 @@ from .width import cut_to_width, measure_width
 
 _LAST_MINUTE_S = 60.0
 _NEAR = 0.8
-# What stands behind the subject is still seen on 80 columns.
-_OTHER_COLUMNS, _LEAST_SUBJECT = 48, 12
+# The subject takes what the facts leave; its tool's line stands above, and has all of it.
+_AROUND_SUBJECT, _LEAST_SUBJECT = 20, 18
 
 
 class RunFigures(NamedTuple):
@@ -41,8 +41,6 @@ def format_status(
 ) -> list[Span]:
     """The line, in pieces. What matters most stands first; a fact that does not fit is left out, and so are those
     behind it."""
-    subject = _shorten(shorten_path(unwrap_command(state.subject), cwd) or state.tool, columns=columns)
-    head, style = _describe_state(state, subject, now=now, ending=ending)
     facts: list[Span] = [(format_clock(now - figures.began_at), "")]
     remaining_s = _remaining_s(figures, now=now)
     if remaining_s is not None and not ending:
@@ -57,6 +55,10 @@ def format_status(
     if stoppable:
         facts.append(("Ctrl-C again kills" if ending else "Ctrl-C stops", "dim"))
     gap: Span = (" · ", "dim")
+    taken = sum(measure_width(gap[0] + text) for text, _ in facts)
+    room = max(_LEAST_SUBJECT, columns - 1 - _AROUND_SUBJECT - taken)
+    subject = _shorten(shorten_path(unwrap_command(state.subject), cwd) or state.tool, columns=room)
+    head, style = _describe_state(state, subject, now=now, ending=ending)
     spans: list[Span] = [(head, style)]
     room = columns - 1 - measure_width(head)
     for fact in facts:
@@ -113,4 +115,4 @@ def format_clock(seconds: float, *, colon: bool = False) -> str:
 
 
 def _shorten(text: str, *, columns: int) -> str:
-    return cut_to_width(one_line(" ".join(text.split())), max(columns - _OTHER_COLUMNS, _LEAST_SUBJECT))
+    return cut_to_width(one_line(" ".join(text.split())), columns)

@@ -113,7 +113,8 @@ def format_output(text: str, *, failed: bool, lines: int | None, columns: int) -
         return
     limit = None if lines is None else _FAILURE_LINES if failed else _SUCCESS_LINES
     shown = text.split("\n")
-    left = 0 if limit is None or len(shown) <= limit else len(shown) - limit
+    # One line more takes no more room than the words that it is missing.
+    left = 0 if limit is None or len(shown) <= limit + 1 else len(shown) - limit
     if left or missing_bytes:
         above = f"{left} more lines" if left and not missing_bytes else f"{missing_bytes} more bytes"
         yield f"  │ {ELLIPSIS} {above}{'' if lines is None else ': inspan logs'}", "dim"
