@@ -13,6 +13,7 @@ from inspan.protocol.events import (
     FileChanged,
     MessageEnded,
     ModelCallEnded,
+    PermissionAnswered,
     PermissionAsked,
     RateLimited,
     RunEnded,
@@ -227,6 +228,19 @@ def test_a_question_and_a_limit_are_told_in_the_status() -> None:
     assert session.rows[-1].startswith("▲ needs you: allow git push?")
     limited = Session().show(*BEGUN, RateLimited(message="slow", resets_at=1000.0 + 3 + 845))
     assert limited.rows[-1].startswith("◷ limit lifts in 14:05")
+
+
+def test_the_last_minute_is_told_and_waiting_for_a_person_does_not_count() -> None:
+    session = Session(timeout_s=100.0).show(*BEGUN)
+    session.now += 40
+    session.console.tick()
+    assert " · ends in 0:59 · " in session.rows[-1]
+    session.show(PermissionAsked(id="q", tool="bash", input={"command": "git push"}))
+    session.now += 500
+    session.console.tick()
+    assert "ends in" not in session.rows[-1]
+    session.show(PermissionAnswered(id="q", allowed=True, by="person"))
+    assert " · ends in 0:58 · " in session.rows[-1]
 
 
 def test_the_clock_alone_is_drawn_once_a_second() -> None:

@@ -44,7 +44,7 @@ def test_a_run_that_is_ending_says_how_to_end_it_at_once() -> None:
 
 @pytest.mark.parametrize(("timeout_s", "words"), [(64 + 61, ""), (64 + 58, "ends in 0:58"), (60, "ends in 0:00")])
 def test_the_last_minute_of_a_run_is_told(timeout_s: float, words: str) -> None:
-    shown = show(LiveState(status="working"), FIGURES._replace(timeout_s=timeout_s))
+    shown = show(LiveState(status="working"), FIGURES._replace(ends_at=FIGURES.began_at + timeout_s))
     assert ("ends in" in shown) is bool(words)
     assert words in shown
 

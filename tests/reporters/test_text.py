@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from inspan.reporters.text import (
     MAX_OUTPUT_BYTES,
     Truncator,
+    describe_timeout,
     escape_controls,
     format_duration,
     replace_surrogates,
@@ -17,6 +18,19 @@ from tests.soak import rounds
 
 BOUNDED = settings(max_examples=rounds(200))
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "words"),
+    [
+        (600.0, "ends after 10 min (--timeout)"),
+        (90.0, "ends after 1m30s (--timeout)"),
+        (5.0, "ends after 5.0s (--timeout)"),
+        (None, ""),
+    ],
+)
+def test_a_run_says_when_it_will_be_ended(timeout_s: float | None, words: str) -> None:
+    assert describe_timeout(timeout_s) == words
 
 
 def test_at_most_50_kb_are_shown() -> None:

@@ -17,7 +17,8 @@ class LiveState(SessionState, frozen=True, kw_only=True, omit_defaults=True):
     """`subject` is what the tool at work, or the question that waits, is about; `since` is from when on it is so.
 
     `asks_for` says whether the question is for a permission or for an answer. Without a tool at work and with no text
-    on its way, the run `waits_for_model`; `heard_at` is when something was last told.
+    on its way, the run `waits_for_model`; `heard_at` is when something was last told. `waited_s` is how long people took
+    to answer, which no limit counts.
     """
 
     subject: str = ""
@@ -25,6 +26,7 @@ class LiveState(SessionState, frozen=True, kw_only=True, omit_defaults=True):
     asks_for: str = ""
     waits_for_model: bool = False
     heard_at: float = 0.0
+    waited_s: float = 0.0
 
 
 class LiveStateFold:
@@ -35,6 +37,7 @@ class LiveStateFold:
         self._key: tuple[str, ...] = ()
         self._since = 0.0
         self._heard_at = 0.0
+        self._waited_s = 0.0
         self._waits = False
 
     @property
@@ -47,6 +50,7 @@ class LiveStateFold:
             asks_for=("permission" if isinstance(question, PermissionAsked) else "answer") if question else "",
             waits_for_model=state.status == "working" and not state.tool and self._waits,
             heard_at=self._heard_at,
+            waited_s=self._waited_s,
         )
 
     def add(self, record: Record) -> None:
@@ -57,6 +61,7 @@ class LiveStateFold:
         state, tool = self._fold.state, self._fold.tool
         key = (state.status, tool.id if tool else "", *state.questions[:1])
         if key != self._key:
+            self._waited_s += record.at - self._since if self._key[:1] == ("waiting",) else 0.0
             self._key, self._since = key, record.at
 
     @property

@@ -100,6 +100,7 @@ class LiveConsole:
         self._warnings: dict[str, int] = {}
         self._problem = ""
         self._began_at = 0.0
+        self._waited_before_s = 0.0
         self._ending = False
         self._over = False
         self._depth = 0
@@ -208,12 +209,13 @@ class LiveConsole:
 
     def _collect_figures(self) -> RunFigures:
         used, budget = self._summary.spent, self._options.budget
+        waited_s = self._state.state.waited_s - self._waited_before_s
         return RunFigures(
             began_at=self._began_at,
             tokens=used.total if used else None,
             cost_usd=self._summary.cost.usd,
             calls=self._summary.calls,
-            timeout_s=self._options.timeout_s,
+            ends_at=None if self._options.timeout_s is None else self._began_at + self._options.timeout_s + waited_s,
             budget_usd=budget.usd,
             budget_tokens=budget.tokens,
             budget_calls=budget.calls,
@@ -353,7 +355,7 @@ class LiveConsole:
         if isinstance(event, MessageEnded):
             self._warnings.clear()
         elif isinstance(event, MessageStarted) or not (event.queued or event.steers):
-            self._began_at = at
+            self._began_at, self._waited_before_s = at, self._state.state.waited_s
 
     def on_run_ended(self, event: RunEnded, at: float | None) -> None:
         if event.outcome == "completed":

@@ -23,7 +23,7 @@ class RunFigures(NamedTuple):
     tokens: int | None = None
     cost_usd: float | None = None
     calls: int = 0
-    timeout_s: float | None = None
+    ends_at: float | None = None
     budget_usd: float | None = None
     budget_tokens: int | None = None
     budget_calls: int | None = None
@@ -42,7 +42,7 @@ def format_status(
     """The line, in pieces. What matters most stands first; a fact that does not fit is left out, and so are those
     behind it."""
     facts: list[Span] = [(format_clock(now - figures.began_at), "")]
-    remaining_s = _remaining_s(figures, now=now)
+    remaining_s = None if state.status == "waiting" else _remaining_s(figures, now=now)
     if remaining_s is not None and not ending:
         facts.insert(0, (f"ends in {format_clock(remaining_s, colon=True)}", "yellow"))
     share = _largest_share(figures)
@@ -88,9 +88,9 @@ def _describe_state(state: LiveState, subject: str, *, now: float, ending: bool)
 
 
 def _remaining_s(figures: RunFigures, *, now: float) -> float | None:
-    if figures.timeout_s is None:
+    if figures.ends_at is None:
         return None
-    remaining_s = figures.began_at + figures.timeout_s - now
+    remaining_s = figures.ends_at - now
     return max(0.0, remaining_s) if remaining_s <= _LAST_MINUTE_S else None
 
 

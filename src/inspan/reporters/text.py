@@ -106,3 +106,12 @@ def format_duration(seconds: float) -> str:
         return f"{max(0.0, seconds):.1f}s"
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}m{rest:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
+
+
+def describe_timeout(timeout_s: float | None) -> str:
+    """What the first lines of a run say about its end; nothing where it has no limit."""
+    if timeout_s is None:
+        return ""
+    minutes, rest = divmod(timeout_s, 60)
+    length = f"{minutes:.0f} min" if minutes and not rest else format_duration(timeout_s)
+    return f"ends after {length} (--timeout)"
