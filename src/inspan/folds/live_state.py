@@ -17,8 +17,8 @@ class LiveState(SessionState, frozen=True, kw_only=True, omit_defaults=True):
     """`subject` is what the tool at work, or the question that waits, is about; `since` is from when on it is so.
 
     `asks_for` says whether the question is for a permission or for an answer. Without a tool at work and with no text
-    on its way, the run `waits_for_model`; `heard_at` is when something was last told. `waited_s` is how long people took
-    to answer, which no limit counts.
+    on its way, the run `waits_for_model`; `heard_at` is when something was last told. `waited_s` is how long people
+    took to answer, which no limit counts.
     """
 
     subject: str = ""
