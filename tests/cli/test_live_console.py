@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.cli_env import CliEnv, wait_until
+from tests.cli_env import CliEnv, kill_process, wait_until
 from tests.emulated_terminal import EmulatedTerminal
 
 Open = Callable[..., EmulatedTerminal]
@@ -214,9 +214,20 @@ def test_text_streams_at_a_terminal_and_not_elsewhere(cli_env: CliEnv, open_term
     words = "run", "do it", "-a", "codex", "--channel", "rpc", "--profile", "clean", "--model-from"
     assert open_terminal(*words, cli_env.scenario(said)).wait_for_end() == 0
     assert "text_delta" in cli_env.kinds()
-    assert cli_env.inspan(*words, cli_env.scenario(said), "--project", "other").returncode == 0
-    piped = next(each for each in cli_env.state.glob("projects/other/*/runs/*")).name
-    assert "text_delta" not in cli_env.kinds(piped)
+    assert cli_env.inspan(*words, cli_env.scenario(said), "--project", "piped").returncode == 0
+    assert open_terminal(*words, cli_env.scenario(said), "--project", "off", "--no-partial").wait_for_end() == 0
+    for project in ("piped", "off"):
+        (run,) = cli_env.state.glob(f"projects/{project}/*/runs/*")
+        assert "text_delta" not in cli_env.kinds(run.name)
+
+
+def test_a_run_that_loses_its_supervisor_leaves_a_clean_terminal(cli_env: CliEnv, open_terminal: Open) -> None:
+    terminal = open_terminal(*run_words(cli_env, LONG))
+    terminal.wait_for(lambda: has_status(terminal, "● working"), "a status line")
+    kill_process(cli_env.supervisor(cli_env.folder().name))
+    assert terminal.wait_for_end() == 1
+    assert "✘ lost: its supervisor is gone (supervisor_lost)" in terminal.scrolled
+    assert no_status(terminal)
 
 
 def test_no_color_takes_the_colours_and_leaves_the_status_line(cli_env: CliEnv, open_terminal: Open) -> None:

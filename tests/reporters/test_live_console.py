@@ -184,6 +184,14 @@ def test_what_the_agent_says_is_shown_where_nothing_else_is_known() -> None:
     assert Session().show(FAILED_TURN, ended).text[:2] == ["✘ failed (unknown)", f"  {FAILED_TURN.message}"]
 
 
+def test_a_warning_that_says_something_else_is_not_lost() -> None:
+    ended = RunEnded(outcome="failed", reason="crashed", message="exit code 1")
+    session = Session().show(ErrorReported(message="no space left"), ErrorReported(message="exit code 1"), ended)
+    assert session.text[:3] == ["! no space left", "", "✘ failed: the agent's program crashed (crashed)"]
+    silent = RunEnded(outcome="failed", reason="crashed")
+    assert Session().show(ErrorReported(message="no space left"), silent).text[0] == "! no space left"
+
+
 def test_our_own_message_is_not_replaced_by_a_call_that_failed() -> None:
     ended = RunEnded(outcome="limited", reason="budget", message="The budget is spent.")
     refused = ModelCallEnded(call=2, wire="chat", status=402, problem="refused: budget of run 1")

@@ -348,6 +348,13 @@ class LiveConsole:
         self._warnings.clear()
         self._problem = ""
 
+    def _drop_retold_warnings(self, message: str, *, retold: bool) -> None:
+        """Leaves those that say something else than the end of the run does."""
+        for words in list(self._warnings):
+            is_the_same = (message and message in words) or words.removeprefix("! ") in message
+            if retold or is_the_same or words.startswith(("! model call ", "! turn failed ")):
+                del self._warnings[words]
+
     def on_ending_began(self, event: EndingBegan, at: float | None) -> None:
         self._ending = True
 
@@ -358,8 +365,13 @@ class LiveConsole:
             self._began_at, self._waited_before_s = at, self._state.state.waited_s
 
     def on_run_ended(self, event: RunEnded, at: float | None) -> None:
-        if event.outcome == "completed":
-            self._flush_warnings()
+        failure = self._summary.failure
+        # What the agent says of a call that failed is what the gateway said to it, in more words.
+        retold = bool(self._problem and failure and failure.message == event.message)
+        if event.outcome != "completed":
+            self._drop_retold_warnings(event.message, retold=retold)
+        problem = self._problem
+        self._flush_warnings()
         self._over = True
         self._leave_tool()
         self._screen.end_line()
@@ -367,11 +379,8 @@ class LiveConsole:
         if not self._screen.is_clear:
             self._screen.write_line()
         result = build_node_result(self._summary, event)
-        failure = self._summary.failure
-        # What the agent says of a call that failed is what the gateway said to it, in more words.
-        retold = bool(self._problem and failure and failure.message == event.message)
         for span in format_ending(
-            replace(result, error=self._problem) if retold else result,
+            replace(result, error=problem) if retold else result,
             has_words=retold,
             commands=self._options.commands(event),
             columns=self._screen.columns,
