@@ -7,6 +7,7 @@ import select
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,12 @@ from types import TracebackType
 import pyte
 
 WAIT_S = 120.0
+# The command's session gets the terminal, so that keys are signals and closing it hangs up.
+_TAKE_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
 
 
 class EmulatedTerminal:
@@ -31,14 +38,13 @@ class EmulatedTerminal:
         _set_size(theirs, columns, rows)
         try:
             self.process = subprocess.Popen(
-                argv,
+                [sys.executable, "-ISc", _TAKE_TERMINAL, *argv],
                 cwd=cwd,
                 env={"TERM": "xterm-256color", **env},
                 stdin=theirs,
                 stdout=theirs,
                 stderr=theirs,
                 start_new_session=True,
-                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
             )
         finally:
             os.close(theirs)
