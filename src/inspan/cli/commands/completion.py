@@ -1,4 +1,6 @@
-"""Print a script that completes commands, options and runs in a shell."""
+"""Print or install shell completion and the manual pages."""
+
+import os
 
 import click
 from click.shell_completion import ShellComplete, get_completion_class
@@ -33,21 +35,98 @@ complete -o nosort -F _inspan_words inspan
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(list(_CHANGES)))
+@click.argument("shell", type=click.Choice(list(_CHANGES)), required=False)
+@click.option("--install", is_flag=True, help="Write it, and the manual pages, to where your shell and man look.")
+@click.option("--uninstall", is_flag=True, help="Delete what --install has written.")
+@click.option("--dry-run", is_flag=True, help="Write and delete nothing, only say what would be.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(shell: str, as_json: bool) -> None:
-    """Print a script that completes commands, options, agents and runs in a shell.
+def command(shell: str | None, install: bool, uninstall: bool, dry_run: bool, as_json: bool) -> None:
+    """Print a script that completes commands, options, agents and runs in a shell; or install it.
+
+    With --install or --uninstall, SHELL is the one of the variable SHELL where it is left out. Or by hand:
 
     \b
     bash: eval "$(inspan completion bash)"          in ~/.bashrc
     zsh:  eval "$(inspan completion zsh)"           in ~/.zshrc, after compinit
     fish: inspan completion fish | source           in ~/.config/fish/config.fish
     """
-    script = _script(shell) + (_BASH if shell == "bash" else "")
-    if as_json:
-        print_json(shell=shell, script=script)
+    if install and uninstall:
+        raise click.UsageError("--install and --uninstall exclude each other.")
+    if uninstall:
+        _uninstall((shell,) if shell else tuple(_CHANGES), dry_run=dry_run, as_json=as_json)
+    elif install:
+        _install(shell or _find_shell(), dry_run=dry_run, as_json=as_json)
+    elif shell is None:
+        raise click.UsageError(f"Missing argument SHELL: one of {', '.join(_CHANGES)}.")
+    elif as_json:
+        print_json(shell=shell, script=build_script(shell))
     else:
-        click.echo(script, nl=False)
+        click.echo(build_script(shell), nl=False)
+
+
+def _find_shell() -> str:
+    name = os.path.basename(os.environ.get("SHELL", ""))
+    if name not in _CHANGES:
+        raise click.UsageError(f"The variable SHELL is {name!r}. Name one of {', '.join(_CHANGES)}.")
+    return name
+
+
+def _install(shell: str, *, dry_run: bool, as_json: bool) -> None:
+    # Start-up time: the pages need every command, and only an installation needs the pages.
+    from inspan.cli.main import inspan
+    from inspan.cli.man_pages import build_man_pages
+    from inspan.cli.shell_files import collect_files, completion_path, list_changes, man_folder, write_files
+
+    found = collect_files(shell, _mark(shell, build_script(shell)), build_man_pages(inspan), os.environ)
+    path = completion_path(shell, os.environ)
+    written = list_changes(found) if dry_run else write_files(found)
+    step = _describe_step(shell, path)
+    if as_json:
+        print_json(shell=shell, completion=path, man=man_folder(os.environ), dry_run=dry_run, files=written, next=step)
+        return
+    would = "would be " if dry_run else ""
+    pages = sum(each != path for each in written)
+    click.echo(f"{path} {f'{would}written' if path in written else 'is up to date'}")
+    click.echo(f"{man_folder(os.environ)} {f'{would}written: {pages} pages' if pages else 'is up to date'}")
+    click.echo(f"next: {step}")
+
+
+def _uninstall(shells: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None:
+    from inspan.cli.shell_files import list_own_files, remove_files  # Start-up time: few look for it.
+
+    found = list_own_files(shells, os.environ)
+    if not dry_run:
+        remove_files(found)
+    if as_json:
+        print_json(dry_run=dry_run, files=found)
+        return
+    for path in found:
+        click.echo(f"{path} {'would be ' if dry_run else ''}deleted")
+    if not found:
+        click.echo("nothing to delete")
+
+
+def _mark(shell: str, script: str) -> str:
+    """The script with a line by which it is known again; Zsh wants its own line to be the first."""
+    from inspan.cli.man_pages import MARK  # Start-up time, as above.
+
+    first, end, rest = script.partition("\n")
+    return f"{first}{end}# {MARK}\n{rest}" if shell == "zsh" else f"# {MARK}\n{script}"
+
+
+def _describe_step(shell: str, path: str) -> str:
+    """What is left to do, by shell."""
+    if shell == "fish":
+        return "open a new shell"
+    if shell == "zsh":
+        folder = os.path.dirname(path)
+        return f"put `fpath=({folder} $fpath)` into ~/.zshrc, before compinit, and open a new shell"
+    return f"open a new shell; without the package bash-completion, put `source {path}` into ~/.bashrc"
+
+
+def build_script(shell: str) -> str:
+    """The script that a shell reads; raises `HarnessFault` where click has none."""
+    return _script(shell) + (_BASH if shell == "bash" else "")
 
 
 def _script(shell: str) -> str:
