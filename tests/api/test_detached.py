@@ -12,8 +12,9 @@ import pytest
 
 import inspan
 from inspan import AgentResult, Event, Run, RunEnded
-from inspan.errors import AgentFailed, RunCancelled, RunNotFound
+from inspan.errors import AgentFailed, BadInput, RunCancelled, RunNotFound
 from inspan.protocol.events import TextSaid
+from inspan.protocol.ids import make_short_name
 from tests.cli_env import kill_process, list_pids, open_files, processes_of, wait_until
 
 from .conftest import Play
@@ -40,6 +41,26 @@ def test_a_run_goes_on_when_the_program_that_started_it_has_ended(run_env: RunEn
     (run_env.work / "go").touch()
     result = asyncio.run(run.wait())
     assert (result.run_id, result.ok, result.message) == (run_id, True, "gone on")
+
+
+def test_a_run_has_the_name_that_a_program_gives_it(run_env: RunEnv, use_fake_agent: Play) -> None:
+    use_fake_agent("begin(); finish()")
+    runner = inspan.create_agent_runner("codex", cwd=run_env.work)
+
+    async def scene() -> list[str]:
+        first = await (await inspan.start(msgspec.structs.replace(run_env.task, name="first"))).wait()
+        return [first.run_id, (await runner.exec("do it", name="second")).run_id]
+
+    ids = asyncio.run(scene())
+    for names in (("first", "second"), ("@2", "@1"), tuple(map(make_short_name, ids))):
+        assert [inspan.find_run(name, cwd=run_env.work).run_id for name in names] == ids
+    with pytest.raises(BadInput) as caught:
+        asyncio.run(runner.exec("do it", name="first"))
+    assert caught.value.message == f"name 'first': run {ids[0]} of this project has it."
+    with pytest.raises(BadInput) as caught:
+        asyncio.run(runner.exec("do it", name="a b"))
+    assert caught.value.message == "name 'a b': it contains the character ' '."
+    assert [folder.name for folder in run_env.folders()] == ids
 
 
 def test_a_program_that_stays_collects_no_dead_supervisors(run_env: RunEnv, use_fake_agent: Play) -> None:
@@ -215,7 +236,7 @@ def _strip_names(result: AgentResult) -> AgentResult:
         folder="",
         attempts=(),
         duration_s=0.0,
-        next_step=result.next_step.replace(result.run_id, "RUN"),
+        next_step=result.next_step.replace(make_short_name(result.run_id), "RUN"),
     )
 
 

@@ -306,6 +306,9 @@ def test_a_run_that_needs_a_person_is_listed_wherever_one_is(cli_env: CliEnv) ->
     (line,) = done.stdout.splitlines()[1:]
     assert line.startswith(f"{make_short_name(asks)}  ▲ needs you: ")
     assert done.stderr.startswith("inspan: 1 run needs you.")
+    # Whoever stops all that `ps -q` names must not stop it.
+    assert cli_env.inspan("ps", "-q", cwd=other).stdout == ""
+    assert json.loads(cli_env.inspan("ps", "--json", cwd=other).stdout)["runs"] == []
     cli_env.inspan("stop", asks)
 
 

@@ -74,6 +74,7 @@ STARTED = RunStarted(
     timeout_s=600.0,
     session=True,
     warnings=["not tested"],
+    name="n",
     inspan="0.1.0",
 )
 ENDED = RunEnded(

@@ -131,3 +131,9 @@ def test_whoever_has_no_session_is_told_everything_again() -> None:
     task = Task(prompt="count", cwd="/w", resume="before", fork=True, attachments=("/a",))
     again = build_repair(task, "at n: 1 is not text", run_id="run-1", session_id="")
     assert again == msgspec.structs.replace(task, prompt=f"count\n\n{_REPAIR}")
+
+
+@pytest.mark.parametrize("session_id", ["", "its-own"])
+def test_a_name_stays_with_the_run_that_has_it(session_id: str) -> None:
+    task = Task(prompt="count", cwd="/w", name="counts")
+    assert build_repair(task, "at n: 1 is not text", run_id="run-1", session_id=session_id).name == ""

@@ -129,10 +129,10 @@ def follow(run: Run | str, *, from_number: int = 1, cwd: Path = "") -> AsyncIter
 
 
 def find_run(name: str, *, cwd: Path = "") -> Run:
-    """A run of this machine by its id or the beginning of one; raises `RunNotFound`.
+    """A run of this machine by its name, its short name, its id or the beginning of one; raises `RunNotFound`.
 
-    `@last` is the last run of the project to which `cwd`, by default the current folder, belongs; `@last-anywhere` is
-    the last of all.
+    `@last` is the last run of the project to which `cwd`, by default the current folder, belongs, `@2` the one before
+    it; `@last-anywhere` is the last of all. A name is looked for in that project first.
     """
     if not isinstance(cast(object, name), str):
         step = f"Give a run id, the beginning of one, {LAST} or {LAST_ANYWHERE}."

@@ -147,18 +147,24 @@ def format_size(count: int) -> str:
 
 def format_columns(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """A plain table: every column as wide as its widest cell. What a cell holds is shown, never obeyed."""
-    table = [heads, *(row if "".join(row).isprintable() else tuple(map(one_line, row)) for row in rows)]
-    columns = list(zip(*table, strict=True))[:-1]
-    # By the length of its text, which is right for nearly every cell and quick.
-    widths = [max(map(len, column)) for column in columns]
-    wide = [place for place, column in enumerate(columns) if _has_wide(column)]
-    if wide:
-        for place in wide:
-            widths[place] = max(map(measure, set(columns[place])))
-        return "\n".join(_GAP.join([*map(pad, row, widths), row[-1]]).rstrip() for row in table)
-    shape = "  ".join(f"%-{width}s" for width in widths) + "  %s"
-    return "\n".join([(shape % row).rstrip() for row in table])
+    table = [heads, *rows]
+    *first, last = columns = list(zip(*table, strict=True))
+    # By whole columns: a list of ten thousand runs has few of them.
+    if not all("".join(column).isprintable() for column in columns):
+        table = [tuple(map(one_line, row)) for row in table]
+        *first, last = zip(*table, strict=True)
+    if any(map(_has_wide, first)):
+        lines = map(_GAP.join, zip(*map(_pad_cells, first), last, strict=True))
+    else:
+        shape = _GAP.join([*(f"%-{max(map(len, column))}s" for column in first), "%s"])
+        lines = map(shape.__mod__, table)
+    return "\n".join(lines if all(last) else map(str.rstrip, lines))
 
 
 def _has_wide(cells: Sequence[str]) -> bool:
     return not "".join(cells).isascii() and any(measure(cell) != len(cell) for cell in set(cells))
+
+
+def _pad_cells(cells: Sequence[str]) -> Iterator[str]:
+    width = max(map(measure, cells))
+    return (pad(cell, width) for cell in cells)

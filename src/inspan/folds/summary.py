@@ -27,6 +27,7 @@ from inspan.protocol.events import (
     TurnStarted,
     UsageDiffers,
 )
+from inspan.protocol.ids import make_short_name
 from inspan.protocol.outcome import Reason
 from inspan.protocol.reasons import REASONS
 from inspan.protocol.spending import NANO_PER_USD
@@ -138,7 +139,7 @@ class Summary:
             outcome=row.outcome,
             reason=reason,
             message=message,
-            next=(next_step or row.next_step).replace("RUN", self.started.run_id if self.started else "RUN"),
+            next=(next_step or row.next_step).replace("RUN", self._choose_name()),
             exit_code=exit_code,
             signal=signal,
             duration_s=round(duration_s, 3),
@@ -154,6 +155,12 @@ class Summary:
             cost_kind=cost.kind,
             not_paid_usd=cost.not_paid_usd,
         )
+
+    def _choose_name(self) -> str:
+        """What a person types for the run: its own name, else the short one."""
+        if self.started is None:
+            return "RUN"
+        return self.started.name or make_short_name(self.started.run_id)
 
     def add(self, event: Event) -> None:
         handler = _HANDLERS.get(type(event))

@@ -103,7 +103,7 @@ def apply_style(text: str, style: str, *, colour: bool) -> str:
 def format_duration(seconds: float) -> str:
     """A length of time in two units at the most."""
     if seconds < 60:
-        return f"{max(0.0, seconds):.1f}s"
+        return f"{seconds:.1f}s" if seconds > 0 else "0.0s"
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}m{rest:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
 

@@ -5,6 +5,9 @@ from functools import cache
 from typing import TextIO
 
 CUT = "…"
+_FIRST_COMBINING = "\u0300"
+# Those of our own tables, which would be the only ones that have to be looked up in most of them.
+_GLYPHS = frozenset("…✔✘●▲◷■▶→")
 
 
 def find_width(stream: TextIO) -> int | None:
@@ -58,7 +61,9 @@ def _take(text: str, width: int) -> str:
 
 @cache
 def _measure_character(character: str) -> int:
-    from unicodedata import category, east_asian_width  # Start-up time: most texts are ASCII.
+    if character < _FIRST_COMBINING or character in _GLYPHS:
+        return 1
+    from unicodedata import category, east_asian_width  # Start-up time: most texts have nothing of the kind.
 
     if category(character) in ("Mn", "Me", "Cf"):
         return 0

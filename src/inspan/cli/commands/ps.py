@@ -45,13 +45,17 @@ _States = dict[str, "LiveState"]
 def command(ended: bool, every_project: bool, limit: int | None, wide: bool, quiet: bool, as_json: bool) -> None:
     """List runs of this folder's project: the living ones, with -a the ended ones too.
 
-    What needs you comes first, whatever its project. STATE says what a living run is doing: starting, working (on which
-    command), idle, needs you (`inspan approvals` lists what it asks), rate limited or error. RUN is a name that every
-    command takes.
+    What needs you comes first, and is shown whatever its project. STATE says what a living run is doing: starting,
+    working (on which command), idle, needs you (`inspan approvals` lists what it asks), rate limited or error. RUN is a
+    name that every command takes.
     """
     state, scope = state_home(), _find_scope()
     active = list_active(state, ended=ended)
-    chosen = [run for run in active if every_project or _needs_person(run.state) or _is_here(run.entry.row, scope)]
+    # What a script reads is this project's alone: it may be about to stop all that it is given.
+    shown = not (quiet or as_json)
+    chosen = [
+        run for run in active if every_project or _is_here(run.entry.row, scope) or (shown and _needs_person(run.state))
+    ]
     chosen.sort(key=lambda run: (not _needs_person(run.state), not _is_here(run.entry.row, scope)))
     states = {run.entry.row.run_id: run.state for run in chosen if run.state}
     rows = [run.entry.row for run in chosen]
@@ -97,10 +101,28 @@ def _needs_person(live: "LiveState | None") -> bool:
 
 
 def _print_table(rows: Sequence[Row], states: _States, *, width: int | None) -> None:
-    now, names = time.time(), _choose_names(rows)
-    cells = [_cells(row, name, states, now) for row, name in zip(rows, names, strict=True)]
     # Not by `click.echo`, which would look through a megabyte for colours to take out.
-    sys.stdout.write(format_table(_COLUMNS, cells, width=width) + "\n")
+    sys.stdout.write(format_table(_COLUMNS, _build_cells(rows, states), width=width) + "\n")
+
+
+def _build_cells(rows: Sequence[Row], states: _States) -> list[tuple[str, ...]]:
+    now = time.time()
+    return [
+        (
+            name,
+            format_live_state(states[row.run_id], now=now)
+            if row.run_id in states
+            else format_outcome(row.outcome, row.reason),
+            row.agent,
+            _format_folder(row.cwd),
+            format_duration(row.duration_s),
+            str(row.tokens),
+            format_cost_cell(row.cost),
+            format_duration(now - row.started_at),
+            row.prompt,
+        )
+        for name, row in zip(_choose_names(rows), rows, strict=True)
+    ]
 
 
 def _choose_names(rows: Sequence[Row]) -> list[str]:
@@ -134,22 +156,6 @@ def _to_dict(state: str, row: Row, states: _States) -> dict[str, Any]:
     path = run_path(state, project=row.project, task=row.task, run_id=row.run_id)
     live = states.get(row.run_id)
     return {**row._asdict(), "folder": row.cwd, "path": path, "alive": row.outcome == "running", "state": live}
-
-
-def _cells(row: Row, name: str, states: _States, now: float) -> tuple[str, ...]:
-    run_id, _, _, agent, started_at, duration_s, outcome, reason, prompt, tokens, _, _, cwd, *_ = row
-    live = states.get(run_id)
-    return (
-        name,
-        format_live_state(live, now=now) if live else format_outcome(outcome, reason),
-        agent,
-        _format_folder(cwd),
-        format_duration(duration_s),
-        str(tokens),
-        format_cost_cell(row.cost),
-        format_duration(now - started_at),
-        prompt,
-    )
 
 
 @cache  # Ten thousand runs have few folders.
