@@ -256,8 +256,10 @@ def test_the_public_names_are_exactly_these() -> None:
         "ToolCall",
         "ToolContext",
         "ToolError",
+        "UndoResult",
         "Usage",
         "allow",
+        "apply_run",
         "attach_session",
         "create_agent_runner",
         "create_console_reporter",
@@ -270,6 +272,7 @@ def test_the_public_names_are_exactly_these() -> None:
         "run_sync",
         "start",
         "tool",
+        "undo_run",
         "validate_environment",
         "wrap_agent_as_completion_client",
     ]

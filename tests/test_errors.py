@@ -32,6 +32,7 @@ CODES = {
     "RunBusy": ("run_busy", True),
     "LogTooNew": ("log_too_new", False),
     "LogBroken": ("log_broken", False),
+    "UndoRefused": ("undo_refused", False),
     "SessionClosed": ("session_closed", False),
     "CommandRefused": ("command_refused", False),
     "OutputRefused": ("output_refused", False),

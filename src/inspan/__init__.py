@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from inspan.api.tools import ToolContext as ToolContext
     from inspan.api.tools import declare_tool as declare_tool
     from inspan.api.tools import tool as tool
+    from inspan.api.undo import apply_run as apply_run
+    from inspan.api.undo import undo_run as undo_run
     from inspan.contracts.driver import BASE_ALLOWED_TOOLS as BASE_ALLOWED_TOOLS
     from inspan.contracts.reporter import Reporter as Reporter
     from inspan.errors import InspanError as InspanError
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from inspan.protocol.usage import Usage as Usage
     from inspan.protocol.wire import Record as Record
     from inspan.reporters.console import create_console_reporter as create_console_reporter
+    from inspan.runs.undo import UndoResult as UndoResult
 
 # Public name → the module it lives in.
 _HOME = {
@@ -82,7 +85,10 @@ _HOME = {
     "RunEnded": "inspan.protocol.events",
     "AgentRunner": "inspan.api.runner",
     "Task": "inspan.protocol.task",
+    "UndoResult": "inspan.runs.undo",
     "Usage": "inspan.protocol.usage",
+    "apply_run": "inspan.api.undo",
+    "undo_run": "inspan.api.undo",
     "find_run": "inspan.api.run",
     "follow": "inspan.api.run",
     "run": "inspan.api.run",
@@ -120,8 +126,10 @@ __all__ = [
     "ToolCall",
     "ToolContext",
     "ToolError",
+    "UndoResult",
     "Usage",
     "allow",
+    "apply_run",
     "attach_session",
     "create_agent_runner",
     "create_console_reporter",
@@ -134,6 +142,7 @@ __all__ = [
     "run_sync",
     "start",
     "tool",
+    "undo_run",
     "validate_environment",
     "wrap_agent_as_completion_client",
 ]

@@ -21,6 +21,7 @@
     │   ├── RunBusy
     │   ├── LogTooNew
     │   └── LogBroken
+    ├── UndoRefused           a run's changes cannot be taken back, or brought in again, as the files are now
     ├── SessionClosed         an open session takes no more messages
     ├── CommandRefused        an open session did not do what it was told
     ├── OutputRefused         what a command prints cannot be written
@@ -194,6 +195,16 @@ class LogBroken(StateUnusable):
     """A record in the middle of a log does not match its checksum."""
 
     code = "log_broken"
+
+
+class UndoRefused(InspanError):
+    """A run's changes cannot be taken back, or brought in again; nothing was changed. `files` are those in question."""
+
+    code = "undo_refused"
+
+    def __init__(self, message: str, *, next_step: str = "", files: Sequence[str] = ()) -> None:
+        super().__init__(message, next_step=next_step)
+        self.files = list(files)
 
 
 class SessionClosed(InspanError):

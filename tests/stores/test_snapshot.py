@@ -223,6 +223,22 @@ def test_a_repository_in_the_middle_of_a_merge(snapshot_repository: SnapshotRepo
     assert snapshot_repository.git("status", "--porcelain") == "UU kept.txt\n"
 
 
+@pytest.mark.parametrize("ignored", [False, True], ids=["a link of the tree", "a link that git ignores"])
+def test_a_folder_that_becomes_a_link(snapshot_repository: SnapshotRepository, ignored: bool) -> None:
+    snapshot_repository.write("sub/deep/file", "x")
+    snapshot_repository.write(".gitignore", "/sub\n" if ignored else "\n")
+    snapshot_repository.git("add", "-f", "sub/deep/file")
+    snapshot_repository.commit()
+
+    def act() -> None:
+        (snapshot_repository.top / "sub").rename(snapshot_repository.root / "elsewhere")
+        (snapshot_repository.top / "sub").symlink_to(snapshot_repository.root / "elsewhere")
+        (snapshot_repository.root / "elsewhere/deep/file").write_text("changed")
+
+    told = {"sub/deep/file": "deleted"} if ignored else {"sub": "added", "sub/deep/file": "deleted"}
+    assert snapshot_repository.changes_of(act) == told
+
+
 def test_a_repository_whose_index_is_broken(snapshot_repository: SnapshotRepository) -> None:
     (snapshot_repository.top / ".git/index").write_bytes(b"DIRC, but no more")
     assert snapshot_repository.changes_of(lambda: snapshot_repository.write("kept.txt", "x")) == {

@@ -6,6 +6,7 @@ What cannot be kept (large, unreadable, no file at all) has a line of text in it
 
 import os
 import stat
+from collections.abc import Iterable
 
 from .git import Git, SnapshotError, Steps, check_step, read_file, write_file
 from .repository import copy_file
@@ -16,9 +17,11 @@ LARGE_BYTES = 50 * 1024 * 1024
 KEPT_BYTES = 128 * 1024 * 1024
 # A file in `scratch`, beside the index: together they are what the next snapshot starts from.
 STAND_INS = "stand-ins"
+STAND_IN_START = b"Not kept by inspan: "
 _YIELD_EVERY = 500
 _LIST = ("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard")
 _UPDATE = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
+_REMOVE = ("update-index", "--force-remove", "-z", "--stdin")
 _PLACE = ("update-index", "--add", "--replace", "-z", "--index-info")
 
 
@@ -32,7 +35,12 @@ def tree_steps(git: Git) -> Steps[str]:
 
 def _write_tree(git: Git) -> Steps[str]:
     yield from check_step(git.step(*_LIST, stdout="listed"))
-    updates, stand_ins = yield from _sort_paths(git)
+    names = list(dict.fromkeys(filter(None, read_file(git.file("listed")).split(b"\0"))))
+    behind = _find_behind_links(os.fsencode(git.top), names)
+    if behind:  # They are gone: a link is in the place of a folder. Git refuses to look at what is behind one.
+        write_file(git.file("removed"), b"".join(name + b"\0" for name in behind))
+        yield from check_step(git.step(*_REMOVE, stdin="removed"))
+    updates, stand_ins = yield from _sort_paths(git, [name for name in names if name not in behind])
     if updates:
         write_file(git.file("updates"), b"".join(name + b"\0" for name in updates))
         yield from check_step(git.step(*_UPDATE, stdin="updates"))
@@ -41,13 +49,25 @@ def _write_tree(git: Git) -> Steps[str]:
     return read_file(git.file("tree")).decode().strip()
 
 
-def _sort_paths(git: Git) -> Steps[tuple[list[bytes], dict[bytes, str]]]:
+def _find_behind_links(top: bytes, names: Iterable[bytes]) -> set[bytes]:
+    """Those of the paths above which a link is in the place of a folder."""
+    links: dict[bytes, bool] = {b"": False}
+
+    def is_behind(folder: bytes) -> bool:
+        if folder not in links:
+            links[folder] = is_behind(os.path.dirname(folder)) or os.path.islink(os.path.join(top, folder))
+        return links[folder]
+
+    return {name for name in names if is_behind(os.path.dirname(name.rstrip(b"/")))}
+
+
+def _sort_paths(git: Git, names: Iterable[bytes]) -> Steps[tuple[list[bytes], dict[bytes, str]]]:
     """The paths that git shall look at, and those that a text stands in for."""
     top, known = os.fsencode(git.top), _read_stand_ins(git)
     updates: list[bytes] = []
     files: list[tuple[int, bytes, str]] = []
     stand_ins: dict[bytes, str] = {}
-    for number, name in enumerate(dict.fromkeys(filter(None, read_file(git.file("listed")).split(b"\0")))):
+    for number, name in enumerate(names):
         if number % _YIELD_EVERY == 0:
             yield None
         size_bytes, version, obstacle = _inspect_file(os.path.join(top, name))
@@ -100,7 +120,7 @@ def _write_stand_ins(git: Git, texts: dict[bytes, str]) -> Steps[str]:
     for number, (file, text) in enumerate(zip(files, texts.values(), strict=True)):
         if number % _YIELD_EVERY == 0:
             yield None
-        write_file(file, f"Not kept by inspan: {text}\n".encode())
+        write_file(file, STAND_IN_START + f"{text}\n".encode())
     write_file(git.file("texts"), os.fsencode("".join(f"{file}\n" for file in files)))
     yield from check_step(
         git.step("hash-object", "-w", "--no-filters", "--stdin-paths", stdin="texts", stdout="objects")

@@ -97,9 +97,23 @@ def patch_between(
     return _run_diff(folder, (*_COMPARE, *shape, *(["--binary"] if binary else [])), now, paths)
 
 
-def parse_pairs(raw: bytes) -> list[VersionPair]:
+def list_pairs(folder: str, *, paths: Sequence[str] = ()) -> list[VersionPair]:
+    """The files that differ between the two snapshots, with the versions of each and their names as the system has
+    them; raises `SnapshotError`."""
+    raw = b"".join(_run_diff(folder, RAW_DIFF, "", paths))
+    return [pair for pair in parse_pairs(raw, errors="surrogateescape") if _FOLDER_MODE not in pair.modes]
+
+
+def count_lines(folder: str, *, paths: Sequence[str] = ()) -> dict[str, tuple[int, int]]:
+    """How many lines each of these files gained and lost, binary files left out; raises `SnapshotError`."""
+    raw = b"".join(_run_diff(folder, (*_COMPARE, "-z", "--numstat", "--no-renames"), "", paths))
+    rows = [row.split("\t", 2) for row in os.fsdecode(raw).split("\0") if row]
+    return {path: (int(gained), int(lost)) for gained, lost, path in rows if gained != "-"}
+
+
+def parse_pairs(raw: bytes, *, errors: str = "backslashreplace") -> list[VersionPair]:
     """Reads what `RAW_DIFF` prints: `:MODE MODE OBJECT OBJECT LETTER`, NUL, path, NUL."""
-    words = raw.decode(errors="backslashreplace").split("\0")
+    words = raw.decode(errors=errors).split("\0")
     pairs: list[VersionPair] = []
     for head, path in zip(words[::2], words[1::2], strict=False):
         mode, new_mode, name, new_name, letter = head.removeprefix(":").split(" ")

@@ -1,6 +1,7 @@
 """Show what is known of one run."""
 
 import sys
+import time
 
 import click
 import msgspec
@@ -15,6 +16,7 @@ from inspan.reporters.states import format_live_state
 from inspan.reporters.text import escape_controls
 from inspan.runs.find import refresh_run
 from inspan.runs.names import read_own_name
+from inspan.runs.undo import UndoRecord, read_undo_records
 from inspan.stores.paths import state_home
 from inspan.stores.run_folder import read_json
 
@@ -31,6 +33,7 @@ def command(run: str, as_json: bool) -> None:
     folder = pick_run(state, run, as_json=as_json)
     summary, live = refresh_run(state, folder)
     described = read_json(folder.file("run.json"))
+    undone = read_undo_records(folder)
     if as_json:
         print_json(
             run=described,
@@ -43,6 +46,7 @@ def command(run: str, as_json: bool) -> None:
             calls=calls_to_dict(summary),
             **read_run_cost(summary).to_fields(),
             state=live,
+            undo=undone,
         )
         return
     console = Console(sys.stdout)
@@ -58,7 +62,15 @@ def command(run: str, as_json: bool) -> None:
         click.echo(f"\n{escape_controls(truncate(summary.answer))}\n")
     if summary.ended:
         console.show(summary.ended)
+        if undone:
+            click.echo(f"  {_format_undo(undone[-1])}")
     elif live:
         click.echo(f"{format_live_state(live)}\n  still running: inspan logs -f {choose_hint_name(folder)}")
         for question in live.questions:
             click.echo(f"  → `inspan approve {question}` or `inspan deny {question}`")
+
+
+def _format_undo(record: UndoRecord) -> str:
+    what = "changes undone" if record.direction == "undo" else "changes brought in again"
+    files = "1 file" if record.files == 1 else f"{record.files} files"
+    return f"{what} at {time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime(record.at))} ({files})"

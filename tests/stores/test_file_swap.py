@@ -1,0 +1,194 @@
+"""Replacing many files: all of them or none, wherever it fails, and after a kill at any step."""
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspan.stores.file_swap import FileSwap, SwapError, recover_swap, swap_files
+
+from .snapshot_repository import content
+
+# Every change of a name in a swap of `_prepare`: three files move away, four come.
+RENAMES = 7
+
+
+def _prepare(root: Path) -> list[FileSwap]:
+    """Files to replace, remove and make, one of each in folders that come and go."""
+    for name, text in {"top/a": "old a", "top/gone/deep/b": "old b", "top/flat": "old flat", "top/stays": "s"}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    (root / "new").mkdir()
+    (root / "journal").mkdir()
+    for name in ("a", "made", "c", "flat"):
+        (root / "new" / name).write_text(f"new {name}")
+    top, new = root / "top", root / "new"
+    return [
+        FileSwap(target=str(top / "a"), source=str(new / "a"), place=os.lstat(top / "a")),
+        FileSwap(target=str(top / "gone/deep/b"), place=os.lstat(top / "gone/deep/b")),
+        FileSwap(target=str(top / "flat"), place=os.lstat(top / "flat")),
+        FileSwap(target=str(top / "flat/c"), source=str(new / "c")),
+        FileSwap(target=str(top / "x/y/made"), source=str(new / "made")),
+        FileSwap(target=str(top / "flat/d"), source=str(new / "flat")),
+    ]
+
+
+def _swap(root: Path, swaps: list[FileSwap]) -> None:
+    swap_files(str(root / "top"), swaps, folder=str(root / "journal"))
+
+
+def _texts(root: Path) -> dict[str, str]:
+    return {name: data.decode() for name, (_, data) in content(root / "top").items()}
+
+
+AFTER = {"a": "new a", "flat/c": "new c", "flat/d": "new flat", "x/y/made": "new made", "stays": "s"}
+
+
+def _list_all(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in (root / "top").rglob("*"))
+
+
+def test_all_files_are_replaced_made_and_removed(tmp_path: Path) -> None:
+    _swap(tmp_path, _prepare(tmp_path))
+    assert _texts(tmp_path) == AFTER
+    assert "top/gone" not in _list_all(tmp_path)
+    assert os.listdir(tmp_path / "journal") == []
+
+
+@pytest.mark.parametrize("number", range(1, RENAMES))
+def test_a_failure_at_any_step_leaves_everything_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    swaps = _prepare(tmp_path)
+    before, names = _texts(tmp_path), _list_all(tmp_path)
+    monkeypatch.setattr(os, "rename", _fail_at(number, os.rename))
+    with pytest.raises(SwapError) as caught:
+        _swap(tmp_path, swaps)
+    assert (caught.value.errno, caught.value.problems) == (errno.EIO, [])
+    assert (_texts(tmp_path), _list_all(tmp_path)) == (before, names)
+    assert os.listdir(tmp_path / "journal") == []
+
+
+def _fail_at(number: int, rename: Callable[..., Any]) -> Callable[..., Any]:
+    calls = iter(range(1, 1000))
+
+    def fail(source: str, target: str) -> None:
+        if next(calls) == number:
+            raise OSError(errno.EIO, "Input/output error", source)
+        rename(source, target)
+
+    return fail
+
+
+def test_an_interrupt_leaves_everything_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    swaps = _prepare(tmp_path)
+    before, rename = _texts(tmp_path), os.rename
+    calls = iter((True, True))
+
+    def interrupt(source: str, target: str) -> None:
+        if not next(calls, False):
+            monkeypatch.setattr(os, "rename", rename)
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        _swap(tmp_path, swaps)
+    assert _texts(tmp_path) == before
+
+
+def test_what_cannot_be_put_back_is_told_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    swaps = _prepare(tmp_path)
+    rename = os.rename
+
+    def fail(source: str, target: str) -> None:
+        if ".inspan-undo" in source:
+            raise OSError(errno.EIO, "Input/output error", source)
+        rename(source, target)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "rename", fail)
+        with pytest.raises(SwapError) as caught:
+            _swap(tmp_path, swaps)
+    assert len(caught.value.problems) == 3
+    recover_swap(str(tmp_path / "journal"))
+    assert _texts(tmp_path) == {"a": "old a", "gone/deep/b": "old b", "flat": "old flat", "stays": "s"}
+    assert os.listdir(tmp_path / "journal") == []
+
+
+_KILL = """
+import os, sys, pickle
+from pathlib import Path
+from tests.stores.test_file_swap import _prepare, _swap
+root, number = Path(sys.argv[1]), int(sys.argv[2])
+swaps = _prepare(root)
+rename, count = os.rename, 0
+def kill(source, target):
+    global count
+    count += 1
+    if count == number:
+        os._exit(9)
+    rename(source, target)
+os.rename = kill
+_swap(root, swaps)
+"""
+
+
+@pytest.mark.parametrize("number", range(1, RENAMES + 1))
+def test_after_a_kill_at_any_step_each_file_is_whole_and_nothing_is_left(tmp_path: Path, number: int) -> None:
+    here = Path(__file__).parents[2]
+    killed = subprocess.run([sys.executable, "-c", _KILL, str(tmp_path), str(number)], cwd=here, check=False)
+    assert killed.returncode == 9
+    recover_swap(str(tmp_path / "journal"))
+    found = _texts(tmp_path)
+    assert found["a"] in ("old a", "new a") and found["stays"] == "s"
+    assert set(found.values()) <= {"old a", "old b", "old flat", *AFTER.values()}
+    assert not [name for name in _list_all(tmp_path) if ".inspan-undo" in name]
+    assert os.listdir(tmp_path / "journal") == []
+    if number < RENAMES:
+        assert found.get("flat") == "old flat" or found.get("flat/c") == "new c"
+        assert found.get("gone/deep/b") == "old b"
+
+
+def test_a_file_that_changes_meanwhile_is_not_touched(tmp_path: Path) -> None:
+    swaps = _prepare(tmp_path)
+    (tmp_path / "top/gone/deep/b").write_text("by somebody else")
+    before = _texts(tmp_path)
+    with pytest.raises(SwapError, match="changed meanwhile"):
+        _swap(tmp_path, swaps)
+    assert _texts(tmp_path) == before
+
+
+def test_a_file_that_comes_up_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    swaps = _prepare(tmp_path)
+    (tmp_path / "top/x/y").mkdir(parents=True)
+    (tmp_path / "top/x/y/made").write_text("by somebody else")
+    before = _texts(tmp_path)
+    with pytest.raises(SwapError, match="came up meanwhile"):
+        _swap(tmp_path, swaps)
+    assert _texts(tmp_path) == before
+
+
+def test_a_folder_that_is_in_use_stays(tmp_path: Path) -> None:
+    swaps = _prepare(tmp_path)
+    swap_files(str(tmp_path / "top"), swaps, folder=str(tmp_path / "journal"), kept=[str(tmp_path / "top/gone/deep")])
+    assert (tmp_path / "top/gone/deep").is_dir()
+
+
+def test_a_draft_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
+    swaps = _prepare(tmp_path)
+    (tmp_path / "new/made").unlink()
+    before, names = _texts(tmp_path), _list_all(tmp_path)
+    with pytest.raises(SwapError):
+        _swap(tmp_path, swaps)
+    assert (_texts(tmp_path), _list_all(tmp_path)) == (before, names)
+
+
+def test_recovering_where_nothing_was_begun_does_nothing(tmp_path: Path) -> None:
+    recover_swap(str(tmp_path / "nowhere"))
+    assert os.listdir(tmp_path) == []
