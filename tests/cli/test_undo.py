@@ -314,6 +314,23 @@ def test_a_full_disk_changes_nothing(cli_env: CliEnv) -> None:
     assert second.split() == ["0", ".git", "before", "large", "2000000"], done.stdout
 
 
+def test_another_file_system_in_the_work_tree_is_refused(cli_env: CliEnv) -> None:
+    alone = ["unshare", "--mount", *(["--map-root-user"] if os.geteuid() else [])]
+    if subprocess.run([*alone, "true"], check=False).returncode:
+        skip("no-namespaces")
+    model = cli_env.scenario("[[call]]\nrun = 'echo x > disk/new; echo x > new'\n[[call]]\nsay = 'Done.'\n")
+    run = shlex.join(cli_env.argv("run", "do it", "-q", "-a", "scripted", "--profile", "clean", "--model-from", model))
+    undo = shlex.join(cli_env.argv("undo", "--yes"))
+    script = (
+        f"mkdir disk; mount -t tmpfs small disk || exit 99; git init -q; {run} || exit 98; {undo}; echo $?; ls . disk"
+    )
+    done = subprocess.run(
+        [*alone, "sh", "-c", script], env=cli_env.env, cwd=cli_env.work, capture_output=True, text=True, check=False
+    )
+    assert "  disk/new: on a file system of its own" in done.stderr.splitlines(), done.stderr
+    assert done.stdout.split() == ["Done.", "1", ".:", "disk", "new", "disk:", "new"]
+
+
 def test_the_changes_of_an_earlier_run_lie_below_a_later_one(changed: CliEnv) -> None:
     first = changed.folder().name
     model = changed.scenario("[[call]]\nrun = 'echo again >> kept.txt'\n[[call]]\nsay = 'Done.'\n")

@@ -30,6 +30,7 @@ _LEFT_OUT_FILES = 3
 _CHANGED = "changed since the run"
 _IN_THE_WAY = "in the way"
 _READ_ONLY = "its folder is read-only"
+_MOUNTED = "on a file system of its own"
 _SUBMODULE = "a submodule, of which only the commit is known"
 _NOT_KEPT = "its content was not kept: too large, not readable, or a repository of its own"
 _FILTERED = "stored by a filter of git's, such as LFS"
@@ -165,8 +166,8 @@ def _find_conflicts(top: str, todo: Sequence[FileState]) -> dict[str, str]:
             conflicts[each.path] = _IN_THE_WAY if each.left.is_absent else _CHANGED
         elif not each.wanted.is_absent:
             conflicts |= dict.fromkeys(_find_in_the_way(top, each, going), _IN_THE_WAY)
-        if not _is_writable(top, each.path):
-            conflicts[each.path] = _READ_ONLY
+        if obstacle := _inspect_folder(top, each.path):
+            conflicts[each.path] = obstacle
     return conflicts
 
 
@@ -186,14 +187,18 @@ def _find_in_the_way(top: str, file: FileState, going: set[str]) -> Iterator[str
         yield from (path for name in folders if (path := os.path.join(inside, name)) not in emptied | going)
 
 
-def _is_writable(top: str, path: str) -> bool:
-    """Whether names in the folder of a file, or in the nearest one that is there, can be changed."""
+def _inspect_folder(top: str, path: str) -> str:
+    """Why no name can be changed in the folder of a file, or in the nearest one that is there."""
     nearest = next(
         parent
         for parent in reversed(list_parents(path))
         if not parent or ((place := lstat_inside(top, parent)) and stat.S_ISDIR(place.st_mode))
     )
-    return all(os.access(folder, os.W_OK | os.X_OK) for folder in (top, os.path.join(top, nearest)))
+    folder = os.path.join(top, nearest)
+    if not all(os.access(each, os.W_OK | os.X_OK) for each in (top, folder)):
+        return _READ_ONLY
+    # A file can be moved away, and back, within one file system only.
+    return "" if os.stat(folder).st_dev == os.stat(top).st_dev else _MOUNTED
 
 
 def _refuse(
