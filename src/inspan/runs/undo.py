@@ -22,12 +22,11 @@ from inspan.stores.git import SnapshotError, run_steps
 from inspan.stores.paths import state_error
 from inspan.stores.run_folder import RunFolder, read_json, write_json
 from inspan.stores.snapshot import Snapshot, build_git, count_lines, load_snapshot
-from inspan.stores.snapshot_steps import LIMIT_S
 from inspan.system import file_locks
 
 from .find import refresh_summary, refuse_running
 from .same_tree import find_runs_at_once
-from .undo_checks import Direction, FileState, check_files, describe_refusal
+from .undo_checks import LIMIT_S, Direction, FileState, check_files, describe_refusal
 
 _ACTS = (ToolStarted, CommandExecuted, FileChanged)
 _TICK_S = 0.001  # The log tells its times in milliseconds.
@@ -63,12 +62,14 @@ class UndoRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_undo(state: str, folder: RunFolder, *, direction: Direction, paths: Sequence[str] = ()) -> UndoResult:
-    """What it would do now, to the files that `paths`, git's patterns, select. Nothing is changed.
+    """What it would do now, to the files that `paths`, git's patterns, select. Nothing is changed, except that what a
+    killed process left half done is put back.
 
     Raises `UndoRefused` where a file is not as the run left it (or found it, to bring its changes in again), where
     something is in the way, and for a run without two snapshots; `RunBusy` for one that lives.
     """
     snapshot = _load_snapshots(state, folder)
+    _recover(folder)
     work = folder.file(f"{_WORK}-{os.urandom(6).hex()}")
     try:
         files = check_files(state, folder, snapshot, direction=direction, paths=paths, work=work)
@@ -150,6 +151,15 @@ def _take_lock(folder: RunFolder) -> int:
         raise RunBusy(message, next_step="Try again once it is done.") from error
     except OSError as error:
         raise state_error(folder.file(_LOCK), error) from error
+
+
+def _recover(folder: RunFolder) -> None:
+    if os.path.exists(folder.file(_WORK)):
+        lock = _take_lock(folder)
+        try:
+            _clear_work(folder.file(_WORK))
+        finally:
+            file_locks.release(lock)
 
 
 def _clear_work(work: str) -> None:

@@ -19,12 +19,13 @@ from inspan.stores.git import Git, SnapshotError, Steps, run_steps
 from inspan.stores.paths import state_error
 from inspan.stores.run_folder import RunFolder
 from inspan.stores.snapshot import Snapshot, VersionPair, build_git, list_pairs
-from inspan.stores.snapshot_steps import LIMIT_S
 
 from .same_tree import find_later_runs
 
 Direction = Literal["undo", "apply"]
 
+# A run waits for its snapshots, and they are given up in time; here a person waits.
+LIMIT_S = 600.0
 _NAMED_FILES = 20
 _LEFT_OUT_FILES = 3
 _CHANGED = "changed since the run"

@@ -62,7 +62,7 @@ def current_version_steps(git: Git, top: str, known: Mapping[str, Version]) -> S
     """What is at these paths now, as a snapshot would tell it. `known` is what may be there: by it git decides on line
     endings. A folder counts as no file."""
     places = {path: lstat_inside(top, path) for path in known}
-    found = {path: Found(_guess_version(place, known[path]), place) for path, place in places.items()}
+    found = {path: Found(_guess_version(place), place) for path, place in places.items()}
     readable = [path for path, each in found.items() if each.version is UNKNOWN and _is_readable(top, path, each.place)]
     yield from place_steps(git, {path: known[path] for path in readable}, index="current")
     write_file(git.file("names"), b"".join(os.fsencode(path) + b"\0" for path in readable))
@@ -162,9 +162,8 @@ def _split_batch(told: bytes) -> Iterable[tuple[str, bytes]]:
         start = end + 2 + int(size)
 
 
-def _guess_version(place: os.stat_result | None, known: Version) -> Version:
-    is_folder = place is not None and stat.S_ISDIR(place.st_mode) and known.mode != GITLINK_MODE
-    return ABSENT if place is None or is_folder else UNKNOWN
+def _guess_version(place: os.stat_result | None) -> Version:
+    return ABSENT if place is None or stat.S_ISDIR(place.st_mode) else UNKNOWN
 
 
 def _is_readable(top: str, path: str, place: os.stat_result | None) -> bool:
