@@ -11,7 +11,7 @@ import pytest
 
 from inspan.cli.commands.ps import _COLUMNS as PS_COLUMNS  # pyright: ignore[reportPrivateUsage]  the table to try
 from inspan.cli.output import Column, format_columns, format_table
-from inspan.reporters.widths import measure
+from inspan.reporters.width import measure_width
 from tests.cli_env import CliEnv
 
 from .scenarios import SAYS_HELLO
@@ -57,7 +57,7 @@ def test_nothing_is_cut_where_there_is_no_terminal() -> None:
 @pytest.mark.parametrize("width", range(20, 200))
 def test_no_line_is_wider_than_the_terminal_and_what_is_cut_says_so(width: int) -> None:
     for line in show(width):
-        assert measure(line) <= width
+        assert measure_width(line) <= width
     for line, row in zip(show(width)[1:], ROWS, strict=False) if width >= 60 else ():
         assert line.startswith(row[0])
         assert row[1] in line or "…" in line
@@ -153,7 +153,7 @@ def show_in_pty(cli_env: CliEnv, *arguments: str, columns: int) -> str:
 def test_the_tables_of_the_commands_fit(readonly_env: CliEnv, command: str, columns: int) -> None:
     table = show_in_pty(readonly_env, *command.split(), columns=columns).split("default:")[0]
     assert table
-    assert [line for line in table.splitlines() if measure(line) > columns] == []
+    assert [line for line in table.splitlines() if measure_width(line) > columns] == []
 
 
 def test_a_run_is_listed_on_a_terminal_of_any_width(cli_env: CliEnv) -> None:
@@ -172,7 +172,7 @@ def test_a_run_is_listed_on_a_terminal_of_any_width(cli_env: CliEnv) -> None:
     assert second.startswith("  scripted · ") and second.endswith("…")
     pruned = show_in_pty(cli_env, "prune", "--older-than", "0d", "--dry-run", columns=60).splitlines()
     assert pruned[0].split()[:2] == ["WHAT", "NAME"] and pruned[1].startswith("run ")
-    assert [line for line in pruned[:3] if measure(line) > 60] == []
+    assert [line for line in pruned[:3] if measure_width(line) > 60] == []
 
 
 def test_a_folder_below_home_is_shown_from_there(cli_env: CliEnv) -> None:

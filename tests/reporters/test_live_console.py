@@ -130,7 +130,7 @@ def test_an_edit_is_shown_as_a_diff_and_its_file_is_not_named_again() -> None:
     given = {"file_path": "/w/basket.py", "old_string": "a\nb", "new_string": "a\nc"}
     session = Session().show(run_started(), ToolStarted(id="1", name="Edit", input=given))
     session.show(ToolCompleted(id="1", output="done"), FileChanged(path="/w/basket.py", change="modified", id="1"))
-    assert session.text[1:] == ["● edit basket.py  +1 −1", "  │ -b", "  │ +c"]
+    assert session.text[2:] == ["● edit basket.py  +1 −1", "  │ -b", "  │ +c"]
 
 
 def test_an_edit_that_failed_shows_why_instead() -> None:
@@ -142,7 +142,7 @@ def test_an_edit_that_failed_shows_why_instead() -> None:
 
 def test_a_file_that_no_title_names_is_told() -> None:
     session = Session().show(run_started(), shell("make"), FileChanged(path="/w/out.bin", change="added", id="1"))
-    assert session.text[1:] == ["● make", "  added out.bin"]
+    assert session.text[2:] == ["● make", "  added out.bin"]
 
 
 def test_text_streams_in_one_line_with_the_status_below_it() -> None:
@@ -221,14 +221,14 @@ def test_a_success_is_one_line_and_what_can_be_typed_next() -> None:
     assert session.text == [
         "Done.",
         "",
-        "✔ completed in 14.0s · 1 file changed · 48k tokens (43k cached) · $0.0310",
+        "✔ completed in 14.0s · 1 file changed · 48k tokens (43k cached) · $0.031",
         "  inspan diff · inspan undo",
     ]
 
 
 def test_a_summary_that_does_not_fit_is_broken_between_its_facts() -> None:
     ended = RunEnded(outcome="completed", reason="done", duration_s=14.0, usage=Usage(input=4000), cost_usd=0.031)
-    assert Session(columns=40).show(ended).text == ["✔ completed in 14.0s · 4.0k tokens", "  $0.0310"]
+    assert Session(columns=40).show(ended).text == ["✔ completed in 14.0s · 4.0k tokens", "  $0.031"]
 
 
 def test_a_question_and_a_limit_are_told_in_the_status() -> None:

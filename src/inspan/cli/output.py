@@ -11,10 +11,10 @@ from inspan.protocol.wire import SCHEMA
 from inspan.reporters.text import apply_style as apply_style
 from inspan.reporters.text import format_duration as format_duration
 from inspan.reporters.text import one_line as one_line
+from inspan.reporters.text import shorten_home as shorten_home
 from inspan.reporters.text import wants_colour as wants_colour
-from inspan.reporters.widths import cut_end, cut_middle, measure, pad
-from inspan.reporters.widths import find_width as find_width
-from inspan.reporters.widths import shorten_home as shorten_home
+from inspan.reporters.width import cut_middle, cut_to_width, measure_width, pad
+from inspan.reporters.width import find_width as find_width
 
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
@@ -61,7 +61,7 @@ class Column(NamedTuple):
 _TABLE_COLUMNS = 60
 _GAP = "  "
 _DOT = " · "
-_CUTS: dict[str, Callable[[str, int], str]] = {"middle": cut_middle, "end": cut_end}
+_CUTS: dict[str, Callable[[str, int], str]] = {"middle": cut_middle, "end": cut_to_width}
 
 
 def format_table(columns: Sequence[Column], rows: Sequence[tuple[str, ...]], *, width: int | None) -> str:
@@ -71,9 +71,9 @@ def format_table(columns: Sequence[Column], rows: Sequence[tuple[str, ...]], *, 
     shown = [tuple(map(one_line, row)) for row in rows]
     if width < _TABLE_COLUMNS:
         lead = _GAP.join(column.head for column in columns if column.lead)
-        return "\n".join([cut_end(lead, width), *(line for row in shown for line in _stack(columns, row, width))])
+        return "\n".join([cut_to_width(lead, width), *(line for row in shown for line in _stack(columns, row, width))])
     table = [tuple(column.head for column in columns), *shown]
-    widths = _fit(columns, [max(map(measure, cells)) for cells in zip(*table, strict=True)], width)
+    widths = _fit(columns, [max(map(measure_width, cells)) for cells in zip(*table, strict=True)], width)
     return "\n".join(_format_line(columns, row, widths, width) for row in table)
 
 
@@ -104,7 +104,7 @@ def _sum_widths(widths: Iterable[int]) -> int:
 
 def _format_line(columns: Sequence[Column], row: Sequence[str], widths: Mapping[int, int], width: int) -> str:
     cells = (pad(_cut(columns[place], row[place], each), each) for place, each in widths.items())
-    return cut_end(_GAP.join(cells).rstrip(), width)
+    return cut_to_width(_GAP.join(cells).rstrip(), width)
 
 
 def _cut(column: Column, cell: str, width: int) -> str:
@@ -113,7 +113,7 @@ def _cut(column: Column, cell: str, width: int) -> str:
 
 def _stack(columns: Sequence[Column], row: Sequence[str], width: int) -> Iterator[str]:
     """One entry on two lines; of the second, columns are dropped until the others fit, and then those are cut."""
-    yield cut_end(_GAP.join(cell for column, cell in zip(columns, row, strict=True) if column.lead), width)
+    yield cut_to_width(_GAP.join(cell for column, cell in zip(columns, row, strict=True) if column.lead), width)
     rest = {
         place: f"{column.head.lower()} {row[place]}" if column.named else row[place]
         for place, column in enumerate(columns)
@@ -125,16 +125,16 @@ def _stack(columns: Sequence[Column], row: Sequence[str], width: int) -> Iterato
             break
         del rest[place]
     for place in reversed(list(rest)):
-        over = sum(map(measure, rest.values())) + len(_DOT) * (len(rest) - 1) - room
+        over = sum(map(measure_width, rest.values())) + len(_DOT) * (len(rest) - 1) - room
         if over > 0 and columns[place].cut:
             least = _least(columns[place], rest[place])
-            rest[place] = _cut(columns[place], rest[place], max(least, measure(rest[place]) - over))
+            rest[place] = _cut(columns[place], rest[place], max(least, measure_width(rest[place]) - over))
     if rest:
-        yield _GAP + cut_end(_DOT.join(rest.values()), room)
+        yield _GAP + cut_to_width(_DOT.join(rest.values()), room)
 
 
 def _least(column: Column, cell: str) -> int:
-    return min(measure(cell), column.least) if column.cut else measure(cell)
+    return min(measure_width(cell), column.least) if column.cut else measure_width(cell)
 
 
 def format_size(count: int) -> str:
@@ -162,9 +162,9 @@ def format_columns(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> s
 
 
 def _has_wide(cells: Sequence[str]) -> bool:
-    return not "".join(cells).isascii() and any(measure(cell) != len(cell) for cell in set(cells))
+    return not "".join(cells).isascii() and any(measure_width(cell) != len(cell) for cell in set(cells))
 
 
 def _pad_cells(cells: Sequence[str]) -> Iterator[str]:
-    width = max(map(measure, cells))
+    width = max(map(measure_width, cells))
     return (pad(cell, width) for cell in cells)

@@ -80,9 +80,12 @@ def _list_figures(result: NodeResult) -> Iterator[str]:
         yield f"{count} file{'s' if count > 1 else ''} changed"
     if result.usage is not None:
         yield format_token_count(result.usage)
-    if result.cost is not None:
-        said = format_cost(result.cost)
-        yield f"cost {said}" if result.cost.kind == "unknown" else said
+    if result.cost is None:
+        return
+    if result.cost.kind != "unknown":
+        yield format_cost(result.cost)
+    elif result.usage is not None and result.usage.total:
+        yield f"cost {format_cost(result.cost)}"
 
 
 def format_token_count(usage: Usage) -> str:

@@ -4,7 +4,7 @@ import os
 
 from inspan.protocol.events import RunStarted
 
-from .text import format_duration
+from .text import format_duration, shorten_home
 
 _ACCESS = {
     "full": "full access, network open",
@@ -21,7 +21,7 @@ _REACH = {"live": "via gateway", "record": "via gateway, recorded", "direct": "d
 def describe_start(event: RunStarted) -> list[str]:
     """Two lines of facts; what an older log does not say is left out."""
     agent = f"{event.agent} {event.agent_version}".rstrip()
-    who = (agent, event.model, _shorten_home(event.cwd), _describe_mode(event), _describe_access(event))
+    who = (agent, event.model, shorten_home(event.cwd), _describe_mode(event), _describe_access(event))
     run = (f"run {event.run_id}", *_describe_budgets(event.budgets), _describe_end(event))
     lines = [" · ".join(filter(None, (*who, _describe_model_access(event)))), " · ".join(filter(None, run))]
     return [f"▶ {lines[0]}", f"  {lines[1]}"]
@@ -60,8 +60,3 @@ def _describe_end(event: RunStarted) -> str:
 def _format_limit(seconds: float) -> str:
     text = format_duration(seconds)
     return text.replace(".0s", "s").replace("m00s", "m").replace("h00m", "h")
-
-
-def _shorten_home(path: str) -> str:
-    home = os.path.expanduser("~").rstrip("/")
-    return f"~{path.removeprefix(home)}" if home and f"{path}/".startswith(f"{home}/") else path

@@ -115,3 +115,11 @@ def describe_timeout(timeout_s: float | None) -> str:
     minutes, rest = divmod(timeout_s, 60)
     length = f"{minutes:.0f} min" if minutes and not rest else format_duration(timeout_s)
     return f"ends after {length} (--timeout)"
+
+
+def shorten_home(path: str) -> str:
+    """A path with `~` for the user's home folder, where there is one."""
+    home = os.environ.get("HOME", "").rstrip("/")
+    if home.startswith("/") and (path == home or path.startswith(f"{home}/")):
+        return "~" + path[len(home) :]
+    return path

@@ -2,7 +2,8 @@
 
 import pytest
 
-from inspan.reporters.widths import cut_end, cut_middle, measure, pad, shorten_home
+from inspan.reporters.text import shorten_home
+from inspan.reporters.width import cut_middle, cut_to_width, measure_width, pad
 
 COMBINED = "e\u0301"  # An e and an accent that stands on it.
 
@@ -12,7 +13,7 @@ COMBINED = "e\u0301"  # An e and an accent that stands on it.
     [("", 0), ("abc", 3), ("日本", 4), ("🚀", 2), (COMBINED, 1), ("a\u200db", 2), ("✔ ok", 4), ("é", 1), ("ｶ", 1)],
 )
 def test_a_text_takes_the_room_that_a_terminal_gives_it(text: str, width: int) -> None:
-    assert measure(text) == width
+    assert measure_width(text) == width
 
 
 @pytest.mark.parametrize(
@@ -29,8 +30,8 @@ def test_a_text_takes_the_room_that_a_terminal_gives_it(text: str, width: int) -
     ],
 )
 def test_an_end_is_cut_by_columns(text: str, width: int, expected: str) -> None:
-    assert cut_end(text, width) == expected
-    assert measure(expected) <= width
+    assert cut_to_width(text, width) == expected
+    assert measure_width(expected) <= width
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def test_an_end_is_cut_by_columns(text: str, width: int, expected: str) -> None:
 )
 def test_of_a_path_the_middle_is_cut(text: str, width: int, expected: str) -> None:
     assert cut_middle(text, width) == expected
-    assert measure(expected) <= width
+    assert measure_width(expected) <= width
 
 
 def test_a_cell_is_filled_up_by_columns() -> None:
