@@ -20,7 +20,6 @@ from inspan.reporters.console import ConsoleReporter
 from inspan.reporters.events import report_events
 from inspan.reporters.text import truncate as truncate
 from inspan.reporters.text import wants_colour
-from inspan.stores.large_text import restore_large_texts
 from inspan.stores.run_folder import RunFolder, read_json
 
 from .streams import is_live
@@ -117,6 +116,8 @@ def _restore_output(event: Event, folder: RunFolder) -> Event:
     """A large output lies beside the log; its end, where the error stands, is what is shown of it."""
     if not isinstance(event, ToolCompleted | ToolFailed) or not event.output.startswith("[large: "):
         return event
+    from inspan.stores.large_text import restore_large_texts  # Start-up time: it loads the redaction, for few runs.
+
     return msgspec.structs.replace(event, output=restore_large_texts(event.output, folder=folder.path))
 
 
