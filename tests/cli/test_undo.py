@@ -238,6 +238,18 @@ def test_a_living_run_is_refused(cli_env: CliEnv) -> None:
     assert not (cli_env.work / "started").exists()
 
 
+def test_a_run_that_works_there_now_is_told(changed: CliEnv) -> None:
+    first = changed.folder().name
+    living = start_waiting_run(changed)
+    done = changed.inspan("undo", first, "--dry-run")
+    assert (done.returncode, done.stderr) == (
+        0,
+        f"inspan: Run {living} works there now: it will see the files change.\n",
+    )
+    release_tool(changed)
+    changed.inspan("wait", living)
+
+
 def test_a_lost_run_is_refused_with_the_way_to_see_its_changes(cli_env: CliEnv) -> None:
     run_id = start_waiting_run(make_repository(cli_env))
     wait_until(lambda: (cli_env.folder(run_id) / "snapshot.json").exists(), "first snapshot")

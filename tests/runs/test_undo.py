@@ -396,11 +396,14 @@ def test_a_file_behind_a_filter_is_refused_where_it_would_have_to_be_written(rep
     run = repository.run(lambda: repository.write("big.bin", "content"))
     refusal = _expect_refusal(repository, run)
     assert (refusal.files, "a filter" in refusal.message) == (["big.bin"], True)
+    for name in ("clean", "smudge", "process"):
+        repository.git("config", f"filter.lfs.{name}", f"touch {repository.root}/ran; cat")
     added = repository.run(lambda: repository.write("new.bin", "content"))
     repository.change(added, "undo")
     assert "new.bin" not in repository.list_tree()
     repository.change(added, "apply")
     assert (repository.top / "new.bin").read_text() == "content"
+    assert not (repository.root / "ran").exists()
 
 
 def _expect_refusal(repository: UndoRepository, run: RunFolder, *paths: str) -> UndoRefused:

@@ -25,7 +25,7 @@ from inspan.stores.snapshot import Snapshot, build_git, count_lines, load_snapsh
 from inspan.system import file_locks
 
 from .find import refresh_summary, refuse_running
-from .same_tree import find_runs_at_once
+from .same_tree import find_living_runs, find_runs_at_once
 from .undo_checks import LIMIT_S, Direction, FileState, check_files, describe_refusal
 
 _ACTS = (ToolStarted, CommandExecuted, FileChanged)
@@ -231,3 +231,5 @@ def _warn_if_late(folder: RunFolder, snapshot: Snapshot) -> Iterator[str]:
 def _warn_of_others(state: str, folder: RunFolder, snapshot: Snapshot) -> Iterator[str]:
     for run_id in find_runs_at_once(state, folder, snapshot):
         yield f"Run {run_id} worked there at the same time: what it changed meanwhile is among these changes."
+    for run_id in find_living_runs(state, snapshot):
+        yield f"Run {run_id} works there now: it will see the files change."
