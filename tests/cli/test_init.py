@@ -185,6 +185,7 @@ def test_at_a_terminal_it_asks_and_asks_again(cli_env: CliEnv) -> None:
     assert "key in CODEX_API_KEY" in shown
     assert "sk-made-up" not in shown
     assert "budget 'lots': " in shown
+    assert "and trust this project" in " ".join(shown.split())
     assert read_values(cli_env) == {"runtime": {"default": "scripted"}, "budget": {"run": "50calls"}}
 
 

@@ -2,17 +2,16 @@
 
 import json
 import os
-import pty
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from inspan.agents.registry import load_drivers
-from tests.cli_env import WAIT_S, CliEnv
+from tests.cli_env import CliEnv
 
+from .dialogue import answer_questions
 from .refusal import expect_refusal
 
 _PROGRAM = """#!/bin/sh
@@ -23,6 +22,7 @@ grep -E '^Sig(Ign|Blk)' /proc/self/status
 cat
 exit 7
 """
+_END_OF_INPUT = b"\x04"
 _VERSIONS = {"codex": "codex-cli 0.163.0", "gemini": "0.61.0", "claude": "2.1.325 (Claude Code)"}
 
 
@@ -154,28 +154,11 @@ def test_a_login_that_is_typed_needs_a_terminal_and_gets_it(cli_env: CliEnv) -> 
     done = cli_env.inspan("login", "gemini")
     assert (done.returncode, done.stdout) == (2, "")
     assert "Gemini CLI logs in at a terminal, and there is none here." in done.stderr
-    shown = _run_at_terminal(cli_env, "login", "gemini")
+    code, shown = answer_questions(cli_env, ("login", "gemini"), [("SigIgn", _END_OF_INPUT)])
+    assert code == 7
     assert "inspan: Gemini CLI comes up: choose how to sign in, then leave with /quit." in shown
     assert "terminal yes" in shown
     assert "\nword" not in shown
-
-
-def _run_at_terminal(cli_env: CliEnv, *arguments: str) -> str:
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        cli_env.argv(*arguments), env=cli_env.env, cwd=cli_env.work, stdin=theirs, stdout=theirs, stderr=theirs
-    )
-    os.close(theirs)
-    os.write(ours, b"\x04")  # The end of what is typed.
-    shown = b""
-    try:
-        while chunk := os.read(ours, 4096):
-            shown += chunk
-    except OSError:
-        pass  # Nobody has the other end open any more.
-    os.close(ours)
-    assert process.wait(WAIT_S) == 7
-    return shown.decode()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Set up a project: choose its agent, budget and sandbox."""
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -45,34 +46,39 @@ def command(agent: str | None, budget: str | None, sandbox: str | None, yes: boo
     asks = not (yes or as_json) and sys.stdin.isatty() and sys.stderr.isatty()
     if not asks and not yes and (agent, budget, sandbox) == (None, None, None):
         raise click.UsageError("Cannot ask here: use --agent, --budget or --sandbox, or --yes for what is suggested.")
-    for option, value in (("agent", agent), ("budget", budget), ("sandbox", sandbox)):
-        if value is not None:
-            _CHECKS[option](value)
-    if agent is None and (asks or yes):
-        agent = _choose_agent(asks=asks)
-    if asks:
-        budget = _ask_budget() if budget is None else budget
-        sandbox = _ask_sandbox() if sandbox is None else sandbox
-    choices = ProjectChoices(
-        agent=agent or "",
-        budget="" if budget in (None, _NONE) else str(budget),
-        sandbox="" if sandbox in (None, _AUTO) else str(sandbox),
-    )
+    choices = _collect_choices({"agent": agent, "budget": budget, "sandbox": sandbox}, asks=asks, suggests=asks or yes)
     text = build_project_file(choices)
-    if asks and not _confirm(path, text):
+    if asks and not _confirm(path, text, trusts=choices.needs_trust):
         click.echo("nothing written", err=True)
         return FAILED
     trusted = _write(editor, text, needs_trust=choices.needs_trust)
     if as_json:
         print_json(file=path, agent=choices.agent, budget=choices.budget, sandbox=choices.sandbox, trusted=trusted)
-    else:
-        click.echo(f"wrote {path}")
-        if trusted:
-            click.echo(
-                f"trusted: {os.path.dirname(path)} (a budget or sandbox counts only in a project that you trust)"
-            )
-        click.echo('next: inspan "what does this project do?" --mode review')
+        return 0
+    click.echo(f"wrote {path}")
+    if trusted:
+        folder = os.path.dirname(path)
+        click.echo(f"trusted: {folder} (a budget or sandbox counts only in a project that you trust)")
+    click.echo('next: inspan "what does this project do?" --mode review')
     return 0
+
+
+def _collect_choices(given: dict[str, str | None], *, asks: bool, suggests: bool) -> ProjectChoices:
+    """What the options say, checked, and for the rest what the user answers, or what is suggested."""
+    for option, value in given.items():
+        if value is not None:
+            _CHECKS[option](value)
+    agent, budget, sandbox = given["agent"], given["budget"], given["sandbox"]
+    if agent is None and suggests:
+        agent = _choose_agent(asks=asks)
+    if asks:
+        budget = _ask_budget() if budget is None else budget
+        sandbox = _ask_sandbox() if sandbox is None else sandbox
+    return ProjectChoices(
+        agent=agent or "",
+        budget="" if budget in (None, _NONE) else str(budget),
+        sandbox="" if sandbox in (None, _AUTO) else str(sandbox),
+    )
 
 
 def _open_editor(name: FileName) -> ConfigEditor:
@@ -89,11 +95,11 @@ def _write(editor: ConfigEditor, text: str, *, needs_trust: bool) -> bool:
     if locations.exists(local):
         # Whoever trusts the folder trusts this file, too, and it may be a stranger's.
         problem = "would be trusted with the project, and you have not said that you do."
-        step = f"Read it, then: `inspan config set projects.trusted {folder}`, and try again."
+        step = f"Read it, then: `inspan config set projects.trusted {shlex.quote(folder)}`, and try again."
         raise BadConfig("file", local, problem, next_step=step)
     set_trust(user, folder, trusted=True)
     try:
-        create(editor if user.layer == editor.layer else _open_editor("project"), text)
+        create(editor, text)
     except BaseException:
         set_trust(user, folder, trusted=False)
         raise
@@ -102,7 +108,7 @@ def _write(editor: ConfigEditor, text: str, *, needs_trust: bool) -> bool:
 
 def _check_agent(value: str) -> None:
     find_agent_driver(value, cwd=current_folder())
-    if not value.isidentifier() and any(sign in value for sign in ":@"):
+    if any(sign in value for sign in ":@"):
         problem = "the default agent has neither a version nor a command."
         raise BadInput("agent", value, problem, next_step="Use its name alone; a run can have -a NAME@VERSION.")
 
@@ -174,6 +180,7 @@ def _ask(question: str, suggested: str, option: str) -> str:
             return answer
 
 
-def _confirm(path: str, text: str) -> bool:
+def _confirm(path: str, text: str, *, trusts: bool) -> bool:
     click.echo(f"\n{text}", err=True)
-    return click.confirm(f"Write this to {path}?", default=True, err=True)
+    trust = " and trust this project, without which its budget and sandbox do not count" if trusts else ""
+    return click.confirm(f"Write this to {path}{trust}?", default=True, err=True)
