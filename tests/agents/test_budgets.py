@@ -49,7 +49,9 @@ def assert_refused(bill: Bill, till: FakeProvider, *, after: int, node: str = ""
     assert (refusal["node"], refusal["call"]) == (node, after + 1)
     assert [call.get("problem", "") for call in bill.calls] == [*[""] * after, f"refused: budget of {node}"]
     assert len(till.received) == after
-    assert (bill.ended["message"], bill.ended["next"]) == (refusal["message"], NEXT)
+    # Of dollars and tokens it says what would fit.
+    assert (bill.ended["message"], bill.ended["next"]) == (refusal["message"], refusal.get("next", NEXT))
+    assert refusal.get("next", "Use --budget ").startswith("Use --budget ")
     assert [event["reason"] for event in bill.select_events("ending_began")] == ["budget"]
     return refusal["message"]
 
@@ -199,7 +201,7 @@ def test_a_budget_that_is_spent_lets_no_other_run_begin(cli_env: CliEnv) -> None
     used = {
         "2calls": "2 model calls",
         "3ktok": f"{usage_of(1).total + usage_of(2).total} tokens",
-        "0.003usd": "$0.003696",
+        "0.003usd": "$0.0037",
     }
     with FakeProvider(plan_tool_calls(2, usage=usage_of), cwd=cli_env.work) as till:
         account = Account(cli_env, till)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from inspan.protocol.amounts import format_dollars
 from inspan.protocol.usage import Usage
 from inspan.stores.ledger_file import LedgerFile
 from tests.cli_env import CliEnv, kill_process, processes_of, wait_until
@@ -266,8 +267,8 @@ def test_a_lost_run_keeps_its_price(cli_env: CliEnv, fake: Fake) -> None:
     assert round(project["spent"]["usd"] * 1e6) == project["spent"]["tokens"]
     assert 0 < group["estimated_tokens"] <= MOST_OUTPUT
     assert bill.ended["message"].endswith(
-        f"budgets count ${group['estimated_usd']:.6f}".rstrip("0")
-        + f" and {group['estimated_tokens']} tokens more for 1 model call of which the end was not seen"
+        f"budgets count {format_dollars(group['estimated_usd'] * 1e9)}"
+        f" and {group['estimated_tokens']} tokens more for 1 model call of which the end was not seen"
     )
 
 
