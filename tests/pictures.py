@@ -42,7 +42,7 @@ _NORMAL = (
     (re.compile(r"\d{8}-\d{9}-\d+"), "RUN-ID"),
     (re.compile(r"\d+m\d\ds|\d+(?:\.\d+)?s\b"), "DURATION"),
     (re.compile(r"\b\d+\.\d+\.\d+\b"), "VERSION"),
-    (re.compile(r"contained by \w+|sandbox bwrap"), "HELD"),
+    (re.compile(r"run \w{4} \("), "run NAME ("),
     (re.compile(r" {2,}"), "  "),
 )
 
@@ -89,19 +89,23 @@ Row = list[Char]
 
 def record_session(name: str, cli_env: CliEnv) -> list[Row]:
     """The rows of a session as a person sees them, with what was typed above them."""
-    folder = Path(short_folder(cli_env))  # A long path would be broken at the edge.
+    home = short_folder(cli_env)  # A long path would be broken at the edge.
+    folder = Path(home, "shop")
+    folder.mkdir(exist_ok=True)
     for file, text in {**_FILES, "answers.toml": _SCENARIOS[name]}.items():
         (folder / file).write_text(text)
     scenario = folder / "answers.toml"
-    words = ("run", _PROMPTS[name], "-a", "claude", "--profile", "clean", "--model-from", f"script:{scenario}")
-    env = {**cli_env.env, "PYTHONDONTWRITEBYTECODE": "1"}
+    # Without a sandbox, root would see another first line than an ordinary user.
+    words = ("run", _PROMPTS[name], "-a", "claude", "--profile", "clean", "--sandbox", "bwrap")
+    words += ("--model-from", f"script:{scenario}")
+    env = {**cli_env.env, "HOME": home, "PYTHONDONTWRITEBYTECODE": "1"}
     terminal = EmulatedTerminal(cli_env.argv(*words), cwd=folder, env=env, columns=COLUMNS, rows=40)
     with terminal:
         if name == "working":
             terminal.wait_for(lambda: re.search("● working · sh .* Ctrl-C stops", terminal.text), "a status line")
         else:
             terminal.wait_for_end()
-        typed = f'$ inspan "{_PROMPTS[name]}" -a claude --model-from script:answers.toml'
+        typed = f'$ inspan "{_PROMPTS[name]}" -a claude --sandbox bwrap --model-from script:answers.toml'
         rows = [_make_row(typed), *_copy_rows(terminal)]
     (folder / "built").touch()
     return [_replace_path(row, str(folder)) for row in rows]

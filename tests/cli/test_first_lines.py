@@ -2,6 +2,7 @@
 
 import pytest
 
+from inspan.protocol.ids import make_short_name
 from tests.cli_env import CliEnv
 
 SAYS = "[[call]]\nsay = 'hello'\n"
@@ -30,13 +31,16 @@ def test_the_first_line_says_what_the_agent_may_do(
 
 def test_the_second_line_says_what_will_end_it(cli_env: CliEnv) -> None:
     run = cli_env.run("scripted", SAYS, "--timeout", "90s", "--budget", "5calls", "--budget", "project=200ktok/day")
-    line = f"  run {run.run_id} · budget 5calls · project's budget 200000tok/day · ends after 1m30s (--timeout)"
+    name = make_short_name(run.run_id)
+    line = (
+        f"  run {name} ({run.run_id}) · budget 5calls · project's budget 200000tok/day · ends after 1m30s (--timeout)"
+    )
     assert run.stderr.splitlines()[1] == line
 
 
 def test_a_limit_that_is_off_is_not_told(cli_env: CliEnv) -> None:
     run = cli_env.run("scripted", SAYS, "--timeout", "off")
-    assert run.stderr.splitlines()[1] == f"  run {run.run_id}"
+    assert run.stderr.splitlines()[1] == f"  run {make_short_name(run.run_id)} ({run.run_id})"
 
 
 @pytest.mark.parametrize(

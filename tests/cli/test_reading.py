@@ -29,7 +29,7 @@ def test_show_tells_of_a_run_that_completed(old_runs: CliEnv) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     first, run, prompt, cwd, name, session, folder, *calls, _, answer, _, outcome, _, _ = done.stdout.splitlines()
     assert first.startswith(f"▶ scripted {old_runs.events(run_id)[0]['agent_version']} · {old_runs.work} · ")
-    assert run == f"  run {run_id} · ends after 10m (--timeout)"
+    assert run == f"  run {make_short_name(run_id)} ({run_id}) · ends after 10m (--timeout)"
     assert (prompt, cwd, answer) == ("  prompt: do it", f"  cwd: {old_runs.work}", "hello")
     assert name == f"  name: {make_short_name(run_id)}"
     assert (session, folder) == (f"  session: {run_id}", f"  folder: {old_runs.folder(run_id)}")
@@ -59,6 +59,7 @@ def test_show_gives_json(old_runs: CliEnv) -> None:
         "cost_kind": "not_paid",
         "not_paid_usd": None,
         "state": None,
+        "undo": [],
     }
     assert (shown["calls"]["calls"], list(shown["calls"]["models"])) == (1, ["scripted"])
     assert events[-1].items() <= shown["ended"].items()

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from inspan.protocol.ids import make_short_name
 from tests.cli_env import CliEnv, wait_until
 
 from .refusal import expect_refusal
@@ -32,7 +33,7 @@ def test_the_answer_goes_to_stdout_and_progress_to_stderr(cli_env: CliEnv) -> No
     first, second, *_, outcome, files, spent = run.stderr.splitlines()
     version, script = run.events[0]["agent_version"], run.events[0]["model_from"].rpartition("/")[2]
     assert first == f"▶ scripted {version} · {cli_env.work} · full access, network open · scripted model {script}"
-    assert second == f"  run {run.run_id} · ends after 10m (--timeout)"
+    assert second == f"  run {make_short_name(run.run_id)} ({run.run_id}) · ends after 10m (--timeout)"
     assert re.fullmatch(r"✔ completed in \d+\.\ds", outcome)
     assert files == f"  files changed: {cli_env.work / 'new.txt'}"
     assert spent == "  tokens: 200 in, 40 cache read, 20 cache write, 14 out (6 reasoning) · cost: not paid"

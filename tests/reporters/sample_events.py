@@ -68,10 +68,10 @@ ENDED = RunEnded(
 )
 
 NARRATED: list[tuple[Event, list[tuple[Kind, str]]]] = [
-    (run_started(), [("start", "▶ anyone 1.2 · /w\n  run 20260101-000000000-1\n")]),
+    (run_started(), [("start", "▶ anyone 1.2 · /w\n  run hkb3 (20260101-000000000-1)\n")]),
     (
         run_started(sandbox="bwrap", model_from="script:/s.toml"),
-        [("start", "▶ anyone 1.2 · /w · scripted model s.toml\n  run 20260101-000000000-1\n")],
+        [("start", "▶ anyone 1.2 · /w · scripted model s.toml\n  run hkb3 (20260101-000000000-1)\n")],
     ),
     (TextSaid(text="two\nlines"), [("text", "two\nlines\n")]),
     (AnswerGiven(text='{"a":1}'), [("text", '{"a":1}\n')]),

@@ -109,7 +109,7 @@ def test_tokens_and_cost_that_nobody_reported_are_called_so() -> None:
 def test_a_run_that_is_its_only_node_is_summed_up_once_and_without_names() -> None:
     assert show_events(run_started(model_from="script:/s"), TextSaid(text="Done."), ENDED).splitlines() == [
         "▶ anyone 1.2 · /w · scripted model s",
-        "  run 20260101-000000000-1",
+        "  run hkb3 (20260101-000000000-1)",
         "Done.",
         "✔ completed in 1.5s",
         "  files changed: /w/a",

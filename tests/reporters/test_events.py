@@ -41,7 +41,7 @@ class Notes:
         self.calls.append(call)
 
 
-HEAD = "▶ anyone 1.2 · /w\n  run 20260101-000000000-1\n"
+HEAD = "▶ anyone 1.2 · /w\n  run hkb3 (20260101-000000000-1)\n"
 RESULT = NodeResult(
     status="success",
     output="Done.",

@@ -58,17 +58,17 @@ def test_the_first_line_is_what_is_true(changed: dict[str, Any], first: str) -> 
 @pytest.mark.parametrize(
     ("changed", "second"),
     [
-        ({}, "  run 20260101-000000000-1"),
-        ({"timeout_s": 600.0}, "  run 20260101-000000000-1 · ends after 10m (--timeout)"),
+        ({}, "  run hkb3 (20260101-000000000-1)"),
+        ({"timeout_s": 600.0}, "  run hkb3 (20260101-000000000-1) · ends after 10m (--timeout)"),
         (
             {"timeout_s": 90.0, "session": True},
-            "  run 20260101-000000000-1 · each message ends after 1m30s (--timeout)",
+            "  run hkb3 (20260101-000000000-1) · each message ends after 1m30s (--timeout)",
         ),
-        ({"timeout_s": 7200.0}, "  run 20260101-000000000-1 · ends after 2h (--timeout)"),
-        ({"timeout_s": 5.0}, "  run 20260101-000000000-1 · ends after 5s (--timeout)"),
+        ({"timeout_s": 7200.0}, "  run hkb3 (20260101-000000000-1) · ends after 2h (--timeout)"),
+        ({"timeout_s": 5.0}, "  run hkb3 (20260101-000000000-1) · ends after 5s (--timeout)"),
         (
             {"budgets": {"run": "2usd", "project": "20usd/day"}},
-            "  run 20260101-000000000-1 · budget 2usd · project's budget 20usd/day",
+            "  run hkb3 (20260101-000000000-1) · budget 2usd · project's budget 20usd/day",
         ),
     ],
 )

@@ -3,6 +3,7 @@
 import os
 
 from inspan.protocol.events import RunStarted
+from inspan.protocol.ids import make_short_name
 
 from .text import format_duration, shorten_home
 
@@ -22,7 +23,11 @@ def describe_start(event: RunStarted) -> list[str]:
     """Two lines of facts; what an older log does not say is left out."""
     agent = f"{event.agent} {event.agent_version}".rstrip()
     who = (agent, event.model, shorten_home(event.cwd), _describe_mode(event), _describe_access(event))
-    run = (f"run {event.run_id}", *_describe_budgets(event.budgets), _describe_end(event))
+    run = (
+        f"run {event.name or make_short_name(event.run_id)} ({event.run_id})",
+        *_describe_budgets(event.budgets),
+        _describe_end(event),
+    )
     lines = [" · ".join(filter(None, (*who, _describe_model_access(event)))), " · ".join(filter(None, run))]
     return [f"▶ {lines[0]}", f"  {lines[1]}"]
 
