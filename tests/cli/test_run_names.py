@@ -281,6 +281,8 @@ def test_only_this_projects_runs_are_listed_and_the_others_counted(cli_env: CliE
     assert cli_env.inspan("ps", "--all", "-q", cwd=other).stdout == f"{living}\n"
     assert cli_env.inspan("ps", "--all", cwd=other).stderr == cli_env.inspan("ps").stderr == ""
     assert cli_env.inspan("ps", "-aq", cwd=other).stdout == ""
+    hint = "inspan: no run of this folder's project: `inspan ps -a --all` lists the others\n"
+    assert cli_env.inspan("ps", "-a", cwd=other).stderr == there.stderr + hint
     assert json.loads(cli_env.inspan("ps", "-a", "--json", cwd=other).stdout)["runs"] == []
     newest = run_named(cli_env, cwd=other)
     assert cli_env.inspan("ps", "-a", "--all", "-q").stdout.split() == [living, here, newest]

@@ -88,6 +88,59 @@ def test_a_run_whose_id_begins_another_is_found_first(tmp_path: Path) -> None:
     assert index.find_by_prefix(str(tmp_path), _ROWS[0].run_id) == [_ROWS[0], longer.row]
 
 
+def test_runs_are_found_by_their_names_and_none_by_no_name(tmp_path: Path) -> None:
+    named = [_entry(f"20260102-03040500{number}-8", name="fix", short="kkkk") for number in range(2)]
+    index.put(str(tmp_path), [*_ENTRIES, *named])
+    newest_first = [entry.row for entry in reversed(named)]
+    assert index.find_by_name(str(tmp_path), "fix") == newest_first
+    assert index.find_by_short_name(str(tmp_path), "kkkk") == newest_first
+    assert [index.find_by_name(str(tmp_path), name) for name in ("", "fi", "kkkk", "%")] == [[]] * 4
+    assert (
+        index.list_newest(str(tmp_path), prefix="fi") == index.list_newest(str(tmp_path), prefix="kk") == newest_first
+    )
+    assert index.find_by_name(str(tmp_path / "none"), "fix") == []
+
+
+def _accept(project: str, cwd: str) -> bool:
+    return True
+
+
+def _refuse(project: str, cwd: str) -> bool:
+    return False
+
+
+def _is_beside(project: str, cwd: str) -> bool:
+    return cwd == "/shopping"
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [
+        (index.IndexScope(project="shop", top="/shop", is_meant=_accept), ["in", "below", "own name"]),
+        (index.IndexScope(project="shop", top="/shop", is_meant=_refuse), ["in"]),
+        (index.IndexScope(project="shop", top="", is_meant=_accept), ["in"]),
+        (index.IndexScope(project="none", top="/", is_meant=_is_beside), ["beside"]),
+    ],
+    ids=["below its top", "nested repositories", "by name alone", "the root"],
+)
+def test_runs_of_a_project_are_those_of_its_name_and_of_its_folder(
+    tmp_path: Path, scope: index.IndexScope, expected: list[str]
+) -> None:
+    places = [("in", "shop", "/gone"), ("below", "x", "/shop/deep"), ("own name", "boat", "/shop")]
+    places.append(("beside", "y", "/shopping"))
+    entries = [
+        _entry(f"2026010{number}", project=project, cwd=cwd, prompt=prompt)
+        for number, (prompt, project, cwd) in enumerate(places)
+    ]
+    index.put(str(tmp_path), entries)
+    assert [row.prompt for row in index.list_newest(str(tmp_path), in_scope=scope)] == expected[::-1]
+
+
+def test_runs_without_a_session_are_left_out_where_one_is_wanted(tmp_path: Path) -> None:
+    index.put(str(tmp_path), [*_ENTRIES, _entry("20270101", session_id="")])
+    assert index.list_newest(str(tmp_path), with_session=True) == _ROWS[::-1]
+
+
 def test_what_runs_used_comes_back_newest_first_and_from_a_moment_on(tmp_path: Path) -> None:
     unknown = Entry(row=_ROWS[0]._replace(run_id="20270101-000000000-1", started_at=99.0), scripted=True)
     index.put(str(tmp_path), [*_ENTRIES, unknown])

@@ -70,6 +70,9 @@ def command(ended: bool, every_project: bool, limit: int | None, wide: bool, qui
         _print_table(rows, states, width=None if wide else find_width(sys.stdout))
         _point_to_questions(states)
         _point_to_others(active, chosen)
+        if ended and not rows and list_ended(state, limit=1):
+            # So it looks from a folder that was moved.
+            click.echo("inspan: no run of this folder's project: `inspan ps -a --all` lists the others", err=True)
 
 
 def _find_scope() -> Scope | None:
