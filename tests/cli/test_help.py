@@ -14,7 +14,7 @@ from .scenarios import strip_run_note
 
 COMMANDS = (
     *("agents", "completion", "config", "cost", "demo", "diff", "doctor", "events", "export"),
-    *("kill", "logs", "play", "prune", "ps", "reindex", "rm", "run", "schema", "show"),
+    *("init", "kill", "login", "logs", "play", "prune", "ps", "reindex", "rm", "run", "schema", "show"),
 )
 HEAVY = {"asyncio", "msgspec", "genai_prices", "sqlite3", "ssl", "subprocess"}
 ESCAPE = "\x1b["
@@ -39,12 +39,14 @@ def test_help_loads_nothing_that_takes_time(readonly_env: CliEnv, arguments: tup
     assert loaded & HEAVY == set()
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "stop", "wait", "agents install"])
+@pytest.mark.parametrize(
+    "command", [*COMMANDS, "stop", "wait", "agents install", "agents uninstall", "agents update", "agents exec"]
+)
 def test_every_command_has_help(readonly_env: CliEnv, command: str) -> None:
     done = readonly_env.inspan(*command.split(), "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"Usage: inspan {command} ")
-    assert "--json" in done.stdout or command in ("demo", "config")
+    assert "--json" in done.stdout or command in ("demo", "config", "agents exec")
 
 
 def test_no_command_at_all_shows_the_help_and_counts_as_misuse(readonly_env: CliEnv) -> None:
