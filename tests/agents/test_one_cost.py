@@ -45,6 +45,16 @@ async def main():
 asyncio.run(main())
 """
 
+TALK = """
+import asyncio, inspan, json, sys
+async def main():
+    budgets = {"run": inspan.Budget(usd=9)}
+    async with inspan.open_session("claude", profile="clean", model_from=sys.argv[1], budgets=budgets) as session:
+        told = [await session.send_message("one"), await session.send_message("two"), await session.close()]
+    print(json.dumps([[each.cost.kind, each.cost.usd, each.cost.not_paid_usd] for each in told]))
+asyncio.run(main())
+"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
@@ -180,7 +190,7 @@ def _collect_json(cli_env: CliEnv, costs: dict[str, Cost]) -> dict[str, Json]:
     by_run = {group["name"]: group for group in _load(cli_env, "cost", "--by", "run")["groups"]}
     by_project = {group["name"]: group for group in _load(cli_env, "cost", "--by", "project")["groups"]}
     kept = {node["project"]: node for node in _load(cli_env, "budget")["nodes"] if node["node"] == "project"}
-    python = _ask_python(cli_env, list(runs.values()))
+    python = _run_python(cli_env, ASK_PYTHON, *runs.values())
     return {
         name: {
             "show": _select(_load(cli_env, "show", run_id)),
@@ -202,16 +212,18 @@ def _select(found: Json) -> list[Any]:
     return [found["cost_usd"], found["cost_kind"], found["not_paid_usd"]]
 
 
-def _ask_python(cli_env: CliEnv, runs: list[str]) -> dict[str, list[Any]]:
+def _run_python(cli_env: CliEnv, program: str, *words: str) -> Any:
+    """What a program of a user's prints, as JSON."""
     done = subprocess.run(
-        [sys.executable, "-c", ASK_PYTHON, *runs],
+        [sys.executable, "-c", program, *words],
         env=cli_env.env,
         cwd=cli_env.work,
         capture_output=True,
         text=True,
         timeout=WAIT_S,
-        check=True,
+        check=False,
     )
+    assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
@@ -260,3 +272,13 @@ def _configure(cli_env: CliEnv, text: str) -> None:
     path = Path(cli_env.env["HOME"]) / ".config" / "inspan" / "config.toml"
     path.parent.mkdir(parents=True)
     path.write_text(text)
+
+
+def test_each_message_of_a_session_has_a_cost_of_its_own_and_the_session_their_sum(cli_env: CliEnv) -> None:
+    script = cli_env.scenario("[[call]]\nsay = 'one'\n[[call]]\nsay = 'two'\n")
+    first, second, whole = _run_python(cli_env, TALK, script)
+    assert [kind for kind, *_ in (first, second, whole)] == ["not_paid"] * 3
+    assert (first[1], whole[1]) == (None, None)
+    assert first[2] == second[2] > 0
+    assert whole[2] == round(first[2] + second[2], 9)
+    assert _select(_load(cli_env, "cost")["total"]) == [None, "not_paid", whole[2]]
