@@ -1,12 +1,14 @@
-"""Servers of tools as a task names them: every slip is found before anything is written."""
+"""Servers of tools and prices as a task names them: every slip is found before anything is written."""
 
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from inspan.errors import BadInput
 from inspan.planning.checks import check_task
+from inspan.protocol.limits import Price
 from inspan.protocol.task import McpServer, Task
 
 _BAD: dict[str, tuple[str, dict[str, Any], str, object]] = {
@@ -51,3 +53,16 @@ def test_servers_of_either_kind_are_accepted(tmp_path: Path) -> None:
 
 def _task(folder: Path, servers: dict[str, McpServer]) -> Task:
     return Task(prompt="x", cwd=str(folder), mcp_servers=servers)
+
+
+@pytest.mark.parametrize("field", ["input", "output", "cache_read", "cache_write"])
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), -0.000001])
+def test_what_is_no_price_is_named_with_its_model_and_field(tmp_path: Path, field: str, value: float) -> None:
+    price = msgspec.structs.replace(Price(input=1.0, output=1.0), **{field: value})
+    with pytest.raises(BadInput) as caught:
+        check_task(Task(prompt="x", cwd=str(tmp_path), agent="codex", prices={"m": price}))
+    assert str(caught.value).startswith(f"prices m {{'{field}': {value}}}: it is not a price. Give dollars")
+
+
+def test_a_price_of_zero_is_a_price(tmp_path: Path) -> None:
+    check_task(Task(prompt="x", cwd=str(tmp_path), agent="codex", prices={"m": Price(input=0.0, output=0.0)}))

@@ -174,8 +174,10 @@ def _check_budgets(task: Task) -> None:
     if not 0 <= task.rates.longest_hold_s < _MAX_VALUE:
         raise BadInput("rates longest_hold_s", task.rates.longest_hold_s, "no time to wait.", next_step="Give seconds.")
     for model, price in task.prices.items():
-        if any(value is not None and not 0 <= value < _MAX_VALUE for value in msgspec.structs.astuple(price)):
-            raise BadInput("prices", model, "a price is 0 or more.", next_step="Give dollars for a million tokens.")
+        for field, value in msgspec.structs.asdict(price).items():
+            if value is not None and not 0 <= value < _MAX_VALUE:
+                step = "Give dollars for a million tokens, 0 or more."
+                raise BadInput(f"prices {model}", {field: value}, "it is not a price.", next_step=step)
 
 
 def _check_limits(task: Task) -> None:
