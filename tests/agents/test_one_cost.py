@@ -151,13 +151,13 @@ def _collect_texts(cli_env: CliEnv, name: str, summary: str, tables: dict[str, l
     run_id = _find_run(cli_env, name)
     shown = cli_env.inspan("show", run_id).stdout.splitlines()
     (sources,) = [line for line in shown if line.startswith("  cost: ")] or ["  cost: -"]
-    heads = {"ps": run_id, "cost": run_id, "budget": f"project {name} "}
+    heads = {"ps": (make_short_name(run_id), run_id), "cost": (run_id,), "budget": (f"project {name} ",)}
     cells = {table: _split(_find_line(tables[table], head)) for table, head in heads.items()}
     return {
         "summary": _read_cost(summary),
         "show": _read_cost("\n".join(shown)),
         "show sources": sources.partition(": ")[2].partition(" · ")[0],
-        "ps": cells["ps"][5],
+        "ps": cells["ps"][6],
         "cost": cells["cost"][-1],
         "budget": cells["budget"][2],
     }
@@ -168,8 +168,8 @@ def _read_cost(text: str) -> str:
     return line.rpartition(" · cost: ")[2]
 
 
-def _find_line(lines: list[str], head: str) -> str:
-    (found,) = [line for line in lines if line.startswith(head)]
+def _find_line(lines: list[str], heads: tuple[str, ...]) -> str:
+    (found,) = [line for line in lines if line.startswith(heads)]
     return found
 
 

@@ -147,7 +147,7 @@ def test_a_replay_is_called_one_and_reads_like_logs(cli_env: CliEnv) -> None:
     title, *lines, tokens = done.stdout.splitlines()
     version = cli_env.events(run_id)[0]["agent_version"]
     assert title == f"▶ recording r.jsonl · scripted {version} · no program is started"
-    assert lines == cli_env.inspan("logs", run_id).stdout.splitlines()[1:-1]
+    assert lines == cli_env.inspan("logs", run_id).stdout.splitlines()[2:-1]
     # The agent's own count: the gateway, whose count a run ends with, is no part of the wire.
     assert tokens.startswith("  tokens: ")
     assert (done.returncode, done.stderr) == (0, "")

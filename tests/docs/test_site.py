@@ -118,4 +118,4 @@ def test_the_picture_of_the_first_page_is_the_one_of_its_look(site: Path, browse
             browser.open(f"{address}/index.html")
             browser.evaluate("localStorage.clear()")  # The page keeps the look that it had first.
             browser.open(f"{address}/index.html")
-            assert browser.evaluate(_PICTURES) == [f"{address}/assets/run-{look}.svg#only-{look}"]
+            assert browser.evaluate(_PICTURES) == [f"{address}/pictures/fix-{look}.svg#only-{look}"]
