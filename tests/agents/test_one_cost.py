@@ -10,6 +10,7 @@ from typing import Any
 
 from inspan.gateway.scripts.scenario import Use
 from inspan.protocol.cost import Cost, CostKind
+from inspan.protocol.ids import make_short_name
 from inspan.protocol.usage import Usage
 from inspan.reporters.costs import format_cost, format_cost_cell
 from tests.cli_env import WAIT_S, CliEnv
