@@ -215,7 +215,7 @@ COMMANDS = [
             (("rnu", "do it"), ("'rnu'", "Did you mean 'run'?")),
             (("zzz",), ("'zzz'",)),
             (("--jsno", "ps"), ("'--jsno'",)),
-            (("agents", "isntall"), ("'isntall'", "Did you mean 'install'?")),
+            (("agents", "isntall"), ("'isntall'", "Did you mean one of: 'install'")),
             (("ps", "-n", "0"), ("'--limit'", "0")),
             (("ps", "-n", "x"), ("'--limit'", "'x'")),
             (("events", "--from", "0"), ("'--from'", "0")),

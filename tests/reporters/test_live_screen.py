@@ -4,17 +4,28 @@ import io
 
 import pyte
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from inspan.reporters.live_screen import LiveScreen
+from inspan.reporters.width import character_width
+
+
+class Emulated(pyte.HistoryScreen):
+    """A screen on which a wide character that does not fit at the end of a row goes to the next, as on terminals."""
+
+    def draw(self, data: str) -> None:
+        for character in data:
+            if character_width(character) == 2 and self.cursor.x == self.columns - 1:
+                self.cursor.x = self.columns
+            super().draw(character)
 
 
 class Shown:
     """A `LiveScreen` of which every byte is drawn; the clock stands still unless it is moved."""
 
     def __init__(self, columns: int = 20, rows: int = 6) -> None:
-        self.emulated = pyte.HistoryScreen(columns, rows, history=1000)
+        self.emulated = Emulated(columns, rows, history=1000)
         self.feed = pyte.Stream(self.emulated)
         self._stream = io.StringIO()
         self.size = columns, rows
@@ -84,6 +95,7 @@ PIECES = st.lists(
 
 
 @given(PIECES, st.sampled_from([12, 20, 31]), st.sampled_from([3, 5, 40]))
+@example(["aaaaa漢漢", "漢" * 10, "x" * 20, "!draw"], 12, 3)
 def test_whatever_is_written_the_text_is_what_it_would_be_without_a_status(
     pieces: list[str], columns: int, rows: int
 ) -> None:
