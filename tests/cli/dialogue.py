@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tests.cli_env import WAIT_S, CliEnv
 
 CTRL_C = b"\x03"
-_AGAIN_S = 1.0
+_AGAIN_S = 10.0
 
 
 def answer_questions(
