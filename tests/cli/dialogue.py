@@ -8,6 +8,7 @@ import subprocess
 import termios
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from tests.cli_env import WAIT_S, CliEnv
 
@@ -15,8 +16,19 @@ CTRL_C = b"\x03"
 _AGAIN_S = 10.0
 
 
+def type_answer(cli_env: CliEnv, keys: str, *arguments: str, cwd: Path | None = None) -> tuple[str, int]:
+    """Types these keys once a command asks before it does something; gives all that was printed, and the exit code."""
+    code, printed = answer_questions(cli_env, arguments, [("[y/N]", keys.encode())], cwd=cwd)
+    return printed, code
+
+
 def answer_questions(
-    cli_env: CliEnv, command: Sequence[str], answers: Sequence[tuple[str, bytes]], *, env: dict[str, str] | None = None
+    cli_env: CliEnv,
+    command: Sequence[str],
+    answers: Sequence[tuple[str, bytes]],
+    *,
+    env: dict[str, str] | None = None,
+    cwd: Path | None = None,
 ) -> tuple[int, str]:
     """Types each answer once its question is shown; gives the exit code and all that was shown.
 
@@ -26,7 +38,7 @@ def answer_questions(
     process = subprocess.Popen(
         cli_env.argv(*command),
         env={**cli_env.env, "TERM": "xterm", **(env or {})},
-        cwd=cli_env.work,
+        cwd=cwd or cli_env.work,
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

@@ -15,7 +15,7 @@ import pytest
 from inspan.runs.projects import project_of
 from tests.cli_env import CliEnv, wait_until
 
-from .question import type_answer
+from .dialogue import type_answer
 from .refusal import expect_refusal, parse_refusal
 
 PICKERS = ("show", "logs", "events", "diff", "transcript", "export")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli_env import CliEnv
 
-from .question import type_answer
+from .dialogue import type_answer
 from .refusal import parse_refusal
 from .scenarios import run_to_end
 

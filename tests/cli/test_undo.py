@@ -17,7 +17,7 @@ from tests.agents.styles import Style, each_agent
 from tests.cli_env import CliEnv, kill_process, wait_until
 from tests.conftest import skip
 
-from .question import type_answer
+from .dialogue import type_answer
 from .refusal import expect_refusal, parse_refusal
 from .scenarios import release_tool, start_waiting_run, strip_run_note
 from .test_diff import CHANGES, WRITES_AND_RUNS, make_repository

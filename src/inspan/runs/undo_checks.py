@@ -148,7 +148,7 @@ def _obstacle_steps(
     obstacles |= dict.fromkeys(filtered, _FILTERED)
     if any(os.path.basename(path) == IGNORES for path in versions):
         added = [each.path for each in todo if each.wanted.is_absent]
-        obstacles |= dict.fromkeys((yield from file_versions.ignored_steps(staged, added)), _IGNORED)
+        obstacles |= dict.fromkeys((yield from file_versions.find_ignored_steps(staged, added)), _IGNORED)
     return obstacles
 
 

@@ -116,7 +116,7 @@ def filter_steps(git: Git, paths: Iterable[str]) -> Steps[set[str]]:
     return {path for path, value in zip(words[::3], words[2::3], strict=False) if value not in _NO_FILTER}
 
 
-def ignored_steps(git: Git, paths: Iterable[str]) -> Steps[set[str]]:
+def find_ignored_steps(git: Git, paths: Iterable[str]) -> Steps[set[str]]:
     """Those of the paths that git ignores by the rules below `git.top`."""
     write_file(git.file("names"), b"".join(os.fsencode(path) + b"\0" for path in paths))
     step = git.step("check-ignore", "--no-index", "-z", "--stdin", stdin="names", stdout="told")
