@@ -4,6 +4,8 @@ BIN := .venv/bin
 # Tests wait more than they compute: two of them for each core.
 WORKERS ?= $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1) )))
 NEWEST := pyproject.toml requirements/core.txt requirements/test.txt
+# Bytecode is kept, also where the environment asks for none: else each worker compiles every test each time.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test soak check matrix bench docs pictures lock programs clean
 
@@ -41,6 +43,7 @@ pictures: .venv/.test programs
 # System programs that tests use: installed where it may be done, else their tests are skipped by name.
 programs:
 	@$(call PROGRAM,bwrap,bubblewrap)
+	@$(call PROGRAM,podman,podman)
 	@$(call PROGRAM,google-chrome google-chrome-stable chromium chromium-browser,chromium)
 
 # Bounded in time: where there is no network it may wait for its servers.

@@ -130,6 +130,11 @@ class CliEnv:
         """Waits until events of all these kinds are in a run's log: what they tell of may have happened long before."""
         wait_until(lambda: set(kinds) <= set(self.kinds(run_id)), f"{', '.join(kinds)} in the log")
 
+    def wait_for_end(self, run_id: str) -> None:
+        """Waits until a run has ended and its supervisor has let go of it; for tests of something else than `wait`."""
+        self.wait_for_events(run_id, "run_ended")
+        wait_until(lambda: not self.find_supervisors(run_id), f"end of the supervisor of {run_id}")
+
     def supervisor(self, run_id: str) -> int:
         """The pid of a run's supervisor."""
         (found,) = wait_until(lambda: self.find_supervisors(run_id), "a supervisor")
@@ -151,6 +156,30 @@ class CliEnv:
         for path in self.state.glob("projects/*/*/runs/*"):
             for pid in processes_of(path.name):
                 kill_process(pid)
+
+
+class SavedCliEnv:
+    """A house that each test finds as it was saved, at the same place: what takes runs to set up is set up once."""
+
+    def __init__(self, made: CliEnv) -> None:
+        self._made = made
+        self._env, self._prefix = dict(made.env), list(made.prefix)
+        self._copy = made.root.with_name(f"{made.root.name}-saved")
+        shutil.copytree(made.root, self._copy, symlinks=True)
+
+    def restore(self) -> CliEnv:
+        """Ends what still runs there, and puts every file and variable back."""
+        self.close()
+        made = self._made
+        for folder in (made.root, Path(made.sockets)):
+            shutil.rmtree(folder)
+        shutil.copytree(self._copy, made.root, symlinks=True)
+        Path(made.sockets).mkdir(mode=0o700)
+        made.env, made.prefix, made.processes = dict(self._env), list(self._prefix), []
+        return made
+
+    def close(self) -> None:
+        self._made.close()
 
 
 def short_folder(owner: object) -> str:

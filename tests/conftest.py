@@ -1,12 +1,14 @@
 """Fixtures for every room, and the rule about skips: from a short list, loudly, else it is an error."""
 
+import gc
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -16,12 +18,16 @@ from inspan.agents.registry import load_drivers
 from .cli_env import CliEnv, short_folder
 from .npm_registry import Registry
 from .package_index import index_environment
+from .podman import Podman
 from .soak import choose_sample, load_profile
 
 PERMITTED_SKIPS = {
     "no-bubblewrap": "bubblewrap cannot be installed on this machine",
     "no-chromium": "Chromium cannot be installed on this machine",
     "no-namespaces": "this machine forbids unprivileged user namespaces",
+    "no-podman": "podman cannot be installed on this machine, or cannot run containers on it",
+    "no-control-groups": "control groups cannot be made on this machine by this user",
+    "no-scopes": "this kernel cannot keep a process from sockets without a path (Linux 6.12, Landlock)",
 }
 # A user namespace without capabilities: an ordinary user who can still reach a Python that root installed.
 _ORDINARY = ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--")
@@ -32,6 +38,12 @@ load_profile()
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     choose_sample(config, items)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays until the end: a test that collects garbage looks only at what came later."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -54,9 +66,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report  # pyright: ignore[reportUnknownVariableType, reportReturnType]
 
 
-def skip(name: str) -> None:
-    """Skips a test by a name from the list."""
-    pytest.skip(f"{name}: {PERMITTED_SKIPS[name]}")
+def skip(name: str) -> NoReturn:
+    """Skips a test by a name from the list, behind which may stand what came back."""
+    pytest.skip(f"{name}: {PERMITTED_SKIPS[name.partition(':')[0]]}")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -96,15 +108,21 @@ def cli_env(tmp_path: Path, binaries: dict[str, str]) -> Iterator[CliEnv]:
 
 
 @pytest.fixture
-def user_cli_env(tmp_path: Path, binaries: dict[str, str]) -> Iterator[CliEnv]:
+def user_cli_env(tmp_path: Path, binaries: dict[str, str], user_prefix: Sequence[str]) -> Iterator[CliEnv]:
     """The same house for an ordinary user: when root runs the tests, a user without powers lives in it."""
     (tmp_path / "house").mkdir()
+    made = CliEnv(tmp_path / "house", prefix=user_prefix, binaries=binaries)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def user_prefix() -> Sequence[str]:
+    """What a command begins with, so that it is an ordinary user's."""
     prefix = _ORDINARY if os.geteuid() == 0 else ()
     if prefix and subprocess.run([*prefix, "true"], check=False).returncode:
         skip("no-namespaces")
-    made = CliEnv(tmp_path / "house", prefix=prefix, binaries=binaries)
-    yield made
-    made.close()
+    return prefix
 
 
 @pytest.fixture
@@ -146,6 +164,18 @@ def bubblewrap() -> str:
     if not found:
         skip("no-bubblewrap")
     return found or ""
+
+
+@pytest.fixture(scope="session")
+def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
+    """Podman with images of its own; its tests are skipped by name where it cannot be had."""
+    if not shutil.which("podman") or not shutil.which("bwrap"):
+        skip("no-podman")
+    made = Podman(tmp_path_factory.mktemp("podman"))
+    if problem := made.import_image():
+        skip(f"no-podman: {problem}")
+    yield made
+    made.close()
 
 
 @pytest.fixture

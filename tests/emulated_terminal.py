@@ -17,12 +17,20 @@ from types import TracebackType
 import pyte
 
 WAIT_S = 120.0
-# The command's session gets the terminal, so that keys are signals and closing it hangs up.
 _TAKE_TERMINAL = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
+
+
+def take_terminal(argv: Sequence[str]) -> list[str]:
+    """The command behind one that makes its stdin the terminal of its session: keys are signals, closing it hangs up.
+
+    A program of its own does it, and not a `preexec_fn`, which would run between the fork and the exec of a process
+    with threads, and which tells nobody why it failed.
+    """
+    return [sys.executable, "-ISc", _TAKE_TERMINAL, *argv]
 
 
 class EmulatedTerminal:
@@ -38,7 +46,7 @@ class EmulatedTerminal:
         _set_size(theirs, columns, rows)
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-ISc", _TAKE_TERMINAL, *argv],
+                take_terminal(argv),
                 cwd=cwd,
                 env={"TERM": "xterm-256color", **env},
                 stdin=theirs,

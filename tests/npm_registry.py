@@ -18,6 +18,7 @@ from inspan.agents import registry
 from inspan.contracts.driver import Driver, Install, ProgramSpec
 
 PACKAGE = "@loop/tiny"
+_LONGEST_WAIT_S = 120.0
 PROGRAM = """#!/usr/bin/env node
 if (process.argv[2] === "--version") console.log("tiny {version}");
 else console.log(JSON.stringify({{node: process.versions.node, words: process.argv.slice(2), needs: {needs}}}));
@@ -27,10 +28,15 @@ TOUCHES = dict.fromkeys(("preinstall", "install", "postinstall", "prepare"), "to
 
 
 class Registry:
-    """Packages that npm can fetch; whoever makes it closes it. `asked` are the paths that were asked for."""
+    """Packages that npm can fetch; whoever makes it closes it. `asked` are the paths that were asked for.
+
+    While `gives_archives` is cleared, whoever asks for one waits.
+    """
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.gives_archives = threading.Event()
+        self.gives_archives.set()
         self._packages: dict[str, dict[str, Any]] = {}
         self._archives: dict[str, bytes] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -76,6 +82,7 @@ class Registry:
     def _look_up(self, path: str) -> bytes | None:
         self.asked.append(path)
         if path in self._archives:
+            self.gives_archives.wait(_LONGEST_WAIT_S)
             return self._archives[path]
         known = self._packages.get(path.removeprefix("/"))
         return json.dumps(known).encode() if known else None

@@ -98,7 +98,7 @@ def record_session(name: str, cli_env: CliEnv) -> list[Row]:
     # Without a sandbox, root would see another first line than an ordinary user.
     words = ("run", _PROMPTS[name], "-a", "claude", "--profile", "clean", "--sandbox", "bwrap")
     words += ("--model-from", f"script:{scenario}")
-    env = {**cli_env.env, "HOME": home, "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {**cli_env.env, "HOME": home, "PYTHONDONTWRITEBYTECODE": "1", "INSPAN_SPINNER": "off"}
     terminal = EmulatedTerminal(cli_env.argv(*words), cwd=folder, env=env, columns=COLUMNS, rows=40)
     with terminal:
         if name == "working":

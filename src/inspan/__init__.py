@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from inspan.api.runner import attach_session as attach_session
     from inspan.api.runner import create_agent_runner as create_agent_runner
     from inspan.api.runner import open_session as open_session
+    from inspan.api.sandbox import AgentSandbox as AgentSandbox
+    from inspan.api.sandbox import open_sandbox as open_sandbox
     from inspan.api.session import AgentSession as AgentSession
     from inspan.api.session import ToolError as ToolError
     from inspan.api.tools import Tool as Tool
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from inspan.api.undo import undo_run as undo_run
     from inspan.contracts.driver import BASE_ALLOWED_TOOLS as BASE_ALLOWED_TOOLS
     from inspan.contracts.reporter import Reporter as Reporter
+    from inspan.contracts.sandbox import ExecResult as ExecResult
     from inspan.errors import InspanError as InspanError
     from inspan.protocol.budget import Budget as Budget
     from inspan.protocol.cost import Cost as Cost
@@ -53,6 +56,9 @@ if TYPE_CHECKING:
 
 # Public name → the module it lives in.
 _HOME = {
+    "AgentSandbox": "inspan.api.sandbox",
+    "ExecResult": "inspan.contracts.sandbox",
+    "open_sandbox": "inspan.api.sandbox",
     "ToolError": "inspan.api.session",
     "declare_tool": "inspan.api.tools",
     "tool": "inspan.api.tools",

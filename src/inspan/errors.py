@@ -10,7 +10,8 @@
     │   ├── AgentMissing
     │   ├── AgentTooOld
     │   ├── AgentUntested
-    │   └── NotAnAgent
+    │   ├── NotAnAgent
+    │   └── HelperUnusable
     ├── CredentialsMissing    neither a key nor a login
     │   └── KeyUnusable       a place where the key should be does not give it
     ├── SessionUnusable       the session that was to be continued cannot be
@@ -22,10 +23,13 @@
     │   ├── LogTooNew
     │   └── LogBroken
     ├── UndoRefused           a run's changes cannot be taken back, or brought in again, as the files are now
+    ├── FileRefused           a file of `file-tools` cannot be read or written as asked
+    │   └── FileChanged       somebody else was quicker
     ├── SessionClosed         an open session takes no more messages
     ├── CommandRefused        an open session did not do what it was told
     ├── OutputRefused         what a command prints cannot be written
     ├── SandboxUnusable
+    ├── WorktreeUnusable      a git worktree cannot be made, or cannot be removed without losing something
     ├── BudgetSpent           a budget has nothing left for another run
     ├── HarnessFault          inspan itself broke: a bug, never the agent's doing
     └── AgentFailed           what the agent did, for those who ask a result to raise it
@@ -42,8 +46,11 @@ The agent's own failures are never raised by running it: they are outcomes of a 
 values of the last branch, and `AgentResult.check()` raises the first.
 """
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+# Start-up time: `inspan file-tools` loads this and little else, and `typing` would take longer than all of it.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, ClassVar
 
 
 class InspanError(Exception):
@@ -52,8 +59,8 @@ class InspanError(Exception):
     `tried` is what was being done and `came_back` what answered, where the sentence alone does not hold them.
     """
 
-    code: ClassVar[str] = "inspan"
-    retry_helps: ClassVar[bool] = False
+    code: "ClassVar[str]" = "inspan"
+    retry_helps: "ClassVar[bool]" = False
 
     def __init__(self, message: str, *, next_step: str = "", tried: str = "", came_back: str = "") -> None:
         super().__init__(message)
@@ -65,7 +72,7 @@ class InspanError(Exception):
     def __str__(self) -> str:
         return f"{self.message} {self.next_step}".strip()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> "tuple[Any, ...]":
         """So that a worker process can hand it to its parent, whatever its class takes to be made."""
         return _rebuild, (type(self), self.args), vars(self)
 
@@ -135,6 +142,12 @@ class NotAnAgent(AgentUnusable):
     code = "not_an_agent"
 
 
+class HelperUnusable(AgentUnusable):
+    """A program that the task grants the agent, such as `inspan file-tools`, cannot be started by it."""
+
+    code = "helper_unusable"
+
+
 class CredentialsMissing(InspanError):
     """Neither a key nor a login was found for the agent."""
 
@@ -202,9 +215,22 @@ class UndoRefused(InspanError):
 
     code = "undo_refused"
 
-    def __init__(self, message: str, *, next_step: str = "", files: Sequence[str] = ()) -> None:
+    def __init__(self, message: str, *, next_step: str = "", files: "Sequence[str]" = ()) -> None:
         super().__init__(message, next_step=next_step)
         self.files = list(files)
+
+
+class FileRefused(InspanError):
+    """A file beneath the root of `file-tools` cannot be read or written as asked: nothing was changed."""
+
+    code = "file_refused"
+
+
+class FileChanged(FileRefused):
+    """Somebody else has written, or is writing, the file that was to be changed."""
+
+    code = "file_changed"
+    retry_helps = True
 
 
 class SessionClosed(InspanError):
@@ -237,6 +263,12 @@ class SandboxUnusable(InspanError):
     """The sandbox that was asked for cannot be set up here."""
 
     code = "sandbox_unusable"
+
+
+class WorktreeUnusable(InspanError):
+    """A git worktree of a run cannot be made, or cannot be removed without losing something; then it is as it was."""
+
+    code = "worktree_unusable"
 
 
 class BudgetSpent(InspanError):
@@ -310,7 +342,7 @@ class ToolPermissionError(AgentFailed):
     """Calls of tools were denied; `denied` lists them, also those of tools that had been taken away."""
 
     code = "tool_permission"
-    denied: Sequence[object] = ()
+    denied: "Sequence[object]" = ()
 
 
 class RunCancelled(AgentFailed):
@@ -326,7 +358,7 @@ class RunTimedOut(AgentFailed):
     retry_helps = True
 
 
-def _rebuild(kind: type[InspanError], arguments: tuple[Any, ...]) -> InspanError:
+def _rebuild(kind: type[InspanError], arguments: "tuple[Any, ...]") -> InspanError:
     error = kind.__new__(kind)
     error.args = arguments
     return error

@@ -37,4 +37,4 @@ def test_sandboxes_are_found_by_name(name: str) -> None:
 def test_no_other_module_passes_for_a_sandbox(name: str) -> None:
     with pytest.raises(BadInput, match="unknown sandbox") as caught:
         modules.load_sandbox(name)
-    assert caught.value.next_step == "Known sandboxes: bwrap, none."
+    assert caught.value.next_step == "Known boundaries: bwrap, none."

@@ -152,7 +152,11 @@ def _collect_texts(cli_env: CliEnv, name: str, summary: str, tables: dict[str, l
     run_id = _find_run(cli_env, name)
     shown = cli_env.inspan("show", run_id).stdout.splitlines()
     (sources,) = [line for line in shown if line.startswith("  cost: ")] or ["  cost: -"]
-    heads = {"ps": (make_short_name(run_id), run_id), "cost": (run_id,), "budget": (f"project {name} ",)}
+    heads = {
+        "ps": (make_short_name(run_id), run_id),
+        "cost": (make_short_name(run_id), run_id),
+        "budget": (f"project {name} ",),
+    }
     cells = {table: _split(_find_line(tables[table], head)) for table, head in heads.items()}
     return {
         "summary": _read_cost(summary),

@@ -4,13 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.cli.refusal import parse_refusal
-from tests.cli_env import CliEnv, kill_process, wait_until
+from tests.cli_env import CliEnv, SavedCliEnv, kill_process, wait_until
 from tests.running.fake_agent import Fake
 
 from .conversation import (
@@ -18,6 +18,7 @@ from .conversation import (
     WAIT_FOR_GO,
     WAIT_STEP,
     Conversation,
+    Turn,
     build_answer_scenario,
     build_turn_scenario,
     has_saved_tool_use,
@@ -27,15 +28,43 @@ from .conversation import (
 from .run_checks import LOST, STOPPED, check_end, check_no_processes
 from .styles import CLASSIC, NONE_USED, PER_CALL, Style, each_agent
 
+Begin = Callable[..., tuple[CliEnv, Conversation, Turn]]
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 each_profile = pytest.mark.parametrize("profile", ["clean", "user"])
 
 
+@pytest.fixture(scope="module")
+def houses() -> dict[tuple[str, str], tuple[SavedCliEnv, Turn]]:
+    """Those in which an agent, in a profile, has ended the first turn of a session."""
+    return {}
+
+
+@pytest.fixture
+def begin_session(
+    houses: dict[tuple[str, str], tuple[SavedCliEnv, Turn]],
+    tmp_path_factory: pytest.TempPathFactory,
+    binaries: dict[str, str],
+) -> Iterator[Begin]:
+    """Gives a session of the test's own, whose first turn was `alpha-word`, in a house that is set up once."""
+
+    def begin(style: Style, *, profile: str = "clean") -> tuple[CliEnv, Conversation, Turn]:
+        if (style.agent, profile) not in houses:
+            made = CliEnv(tmp_path_factory.mktemp("begun"), binaries=binaries)
+            turn = Conversation(made, style.agent, profile=profile).say("alpha-word")
+            houses[style.agent, profile] = SavedCliEnv(made), turn
+        saved, turn = houses[style.agent, profile]
+        made = saved.restore()
+        return made, Conversation(made, style.agent, profile=profile), turn
+
+    yield begin
+    for saved, _ in houses.values():
+        saved.close()
+
+
 @each_profile
 @each_agent
-def test_a_session_goes_on_by_every_name_it_has(cli_env: CliEnv, style: Style, profile: str) -> None:
-    talk = Conversation(cli_env, style.agent, profile=profile)
-    first = talk.say("alpha-word")
+def test_a_session_goes_on_by_every_name_it_has(begin_session: Begin, style: Style, profile: str) -> None:
+    cli_env, talk, first = begin_session(style, profile=profile)
     said = ["alpha-word", "re:alpha-word"]
     turns = [first]
     for prompt, name in (
@@ -67,9 +96,8 @@ def test_every_run_begins_a_session_of_its_own_unless_one_is_named(cli_env: CliE
 
 @each_profile
 @each_agent
-def test_a_fork_goes_its_own_way_and_so_does_the_original(cli_env: CliEnv, style: Style, profile: str) -> None:
-    talk = Conversation(cli_env, style.agent, profile=profile)
-    first = talk.say("alpha-word")
+def test_a_fork_goes_its_own_way_and_so_does_the_original(begin_session: Begin, style: Style, profile: str) -> None:
+    cli_env, talk, first = begin_session(style, profile=profile)
     fork = talk.say("fork-word", "--resume", first.run_id, "--fork", holds=["re:alpha-word"])
     second = talk.say("beta-word", "--resume", first.run_id, holds=["re:alpha-word"], lacks=["fork-word"])
     inner = talk.say("inner-word", "--resume", fork.run_id, "--fork", holds=["re:fork-word"], lacks=["beta-word"])
@@ -127,9 +155,8 @@ def test_a_lost_run_is_found_by_the_agents_own_id(cli_env: CliEnv, style: Style)
 
 
 @each_agent
-def test_a_lost_later_run_of_a_session_is_settled_by_going_on(cli_env: CliEnv, style: Style) -> None:
-    talk = Conversation(cli_env, style.agent)
-    first = talk.say("alpha-word")
+def test_a_lost_later_run_of_a_session_is_settled_by_going_on(begin_session: Begin, style: Style) -> None:
+    cli_env, talk, first = begin_session(style)
     lost = talk.start_waiting("beta-word", "--resume", first.run_id)
     kill_process(cli_env.supervisor(lost))
     talk.say("gamma-word", "--resume", first.run_id, holds=["re:alpha-word", "beta-word"])
@@ -192,9 +219,8 @@ def test_a_run_lost_before_its_first_word_has_nothing_to_go_on_with(cli_env: Cli
 
 
 @each_agent
-def test_of_two_who_go_on_with_a_session_at_once_one_does(cli_env: CliEnv, style: Style) -> None:
-    talk = Conversation(cli_env, style.agent)
-    first = talk.say("alpha-word")
+def test_of_two_who_go_on_with_a_session_at_once_one_does(begin_session: Begin, style: Style) -> None:
+    cli_env, talk, first = begin_session(style)
     waits = f"[[call]]\nrun = '{WAIT_FOR_GO}'\n"
     both = {
         prompt: talk.start(prompt, "--resume", first.run_id, scenario=waits + build_turn_scenario(f"re:{prompt}"))
@@ -227,9 +253,8 @@ def test_a_session_whose_first_run_goes_on_is_in_use_by_every_name(cli_env: CliE
 
 
 @each_agent
-def test_a_program_and_the_command_line_share_a_session_one_after_the_other(cli_env: CliEnv, style: Style) -> None:
-    talk = Conversation(cli_env, style.agent)
-    first = talk.say("alpha-word")
+def test_a_program_and_the_command_line_share_a_session_one_after_the_other(begin_session: Begin, style: Style) -> None:
+    cli_env, talk, first = begin_session(style)
     running = talk.start_waiting("beta-word", "--resume", first.run_id)
     assert _start_embedded(cli_env, first.run_id).communicate(timeout=120)[0] == b"session_busy\n"
     talk.release(running)
@@ -326,8 +351,8 @@ def _try_edit(
 
 
 @each_agent
-def test_a_session_is_no_other_agents(cli_env: CliEnv, style: Style) -> None:
-    first = Conversation(cli_env, style.agent).say("alpha-word")
+def test_a_session_is_no_other_agents(begin_session: Begin, style: Style) -> None:
+    cli_env, _, first = begin_session(style)
     other = "codex" if style.agent == "claude" else "claude"
     refusal = Conversation(cli_env, other).expect_refusal("beta-word", "--resume", first.run_id)
     assert (refusal.exit_code, refusal.code) == (2, "bad_input")
@@ -335,8 +360,8 @@ def test_a_session_is_no_other_agents(cli_env: CliEnv, style: Style) -> None:
 
 
 @each_agent
-def test_going_on_needs_no_word_about_agent_or_profile(cli_env: CliEnv, style: Style) -> None:
-    first = Conversation(cli_env, style.agent).say("alpha-word")
+def test_going_on_needs_no_word_about_agent_or_profile(begin_session: Begin, style: Style) -> None:
+    cli_env, _, first = begin_session(style)
     model = cli_env.scenario(build_answer_scenario("beta-word", holds=["re:alpha-word"]))
     done = cli_env.inspan("run", "beta-word", "-r", first.run_id, "--model-from", model)
     assert (done.returncode, done.stdout) == (0, "re:beta-word\n"), done.stderr
@@ -345,9 +370,8 @@ def test_going_on_needs_no_word_about_agent_or_profile(cli_env: CliEnv, style: S
 
 
 @each_agent
-def test_a_session_that_is_gone_on_with_without_a_prompt_continues(cli_env: CliEnv, style: Style) -> None:
-    talk = Conversation(cli_env, style.agent)
-    first = talk.say("alpha-word")
+def test_a_session_that_is_gone_on_with_without_a_prompt_continues(begin_session: Begin, style: Style) -> None:
+    cli_env, talk, first = begin_session(style)
     turn = talk.say("", "--resume", first.run_id, scenario="[[call]]\nexpect = 'Continue.'\nsay = 'on'\n")
     assert (cli_env.folder(turn.run_id) / "prompt.md").read_text() == "Continue."
 
@@ -356,9 +380,8 @@ def test_a_session_that_is_gone_on_with_without_a_prompt_continues(cli_env: CliE
 
 
 @each_agent
-def test_a_session_goes_with_its_last_run(cli_env: CliEnv, style: Style) -> None:
-    talk = Conversation(cli_env, style.agent)
-    first = talk.say("alpha-word")
+def test_a_session_goes_with_its_last_run(begin_session: Begin, style: Style) -> None:
+    cli_env, talk, first = begin_session(style)
     second = talk.say("beta-word", "--resume", first.run_id)
     assert cli_env.inspan("rm", first.run_id).returncode == 0
     assert talk.expect_refusal("x", "--resume", first.run_id).code == "session_not_found"
@@ -372,9 +395,8 @@ def test_a_session_goes_with_its_last_run(cli_env: CliEnv, style: Style) -> None
 
 
 @each_agent
-def test_a_deleted_session_leaves_its_fork_what_it_needs(cli_env: CliEnv, style: Style) -> None:
-    talk = Conversation(cli_env, style.agent)
-    first = talk.say("alpha-word")
+def test_a_deleted_session_leaves_its_fork_what_it_needs(begin_session: Begin, style: Style) -> None:
+    cli_env, talk, first = begin_session(style)
     fork = talk.say("fork-word", "--resume", first.run_id, "--fork")
     assert cli_env.inspan("rm", first.run_id).returncode == 0
     for name in (first.run_id, first.session_id):
@@ -386,9 +408,8 @@ def test_a_deleted_session_leaves_its_fork_what_it_needs(cli_env: CliEnv, style:
 
 
 @each_agent
-def test_a_session_of_the_user_outlives_its_runs(cli_env: CliEnv, style: Style) -> None:
-    talk = Conversation(cli_env, style.agent, profile="user")
-    first = talk.say("alpha-word")
+def test_a_session_of_the_user_outlives_its_runs(begin_session: Begin, style: Style) -> None:
+    cli_env, talk, first = begin_session(style, profile="user")
     assert cli_env.inspan("rm", first.run_id).returncode == 0
     assert session_keys(cli_env) == []
     (cli_env.work / "deep").mkdir()
@@ -402,9 +423,8 @@ def test_a_session_of_the_user_outlives_its_runs(cli_env: CliEnv, style: Style) 
 
 
 @each_agent
-def test_a_session_that_inspan_knows_nothing_of_is_used_by_one_at_a_time(cli_env: CliEnv, style: Style) -> None:
-    talk = Conversation(cli_env, style.agent, profile="user")
-    first = talk.say("alpha-word")
+def test_a_session_that_inspan_knows_nothing_of_is_used_by_one_at_a_time(begin_session: Begin, style: Style) -> None:
+    cli_env, talk, first = begin_session(style, profile="user")
     assert cli_env.inspan("rm", first.run_id).returncode == 0
     running = talk.start_waiting("beta-word", "--resume", first.session_id)
     assert talk.expect_refusal("gamma-word", "--resume", first.session_id).code == "session_busy"

@@ -1,16 +1,15 @@
 """A command at a terminal of its own, whose questions are answered as they come up."""
 
-import fcntl
 import os
 import pty
 import select
 import subprocess
-import termios
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.cli_env import WAIT_S, CliEnv
+from tests.emulated_terminal import take_terminal
 
 CTRL_C = b"\x03"
 _AGAIN_S = 10.0
@@ -36,14 +35,13 @@ def answer_questions(
     """
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        cli_env.argv(*command),
+        take_terminal(cli_env.argv(*command)),
         env={**cli_env.env, "TERM": "xterm", **(env or {})},
         cwd=cwd or cli_env.work,
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
-        preexec_fn=_take_terminal,
     )
     os.close(theirs)
     cli_env.processes.append(process)
@@ -69,8 +67,3 @@ def answer_questions(
     os.close(ours)
     assert waiting == [], shown
     return code, shown.decode().replace("\r\n", "\n")
-
-
-def _take_terminal() -> None:
-    """Makes its stdin the terminal that Ctrl-C is typed at."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

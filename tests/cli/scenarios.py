@@ -2,9 +2,17 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.cli_env import CliEnv, wait_until
+
+
+class EndedRun(NamedTuple):
+    """A house, and the id of the only run in it, which has said hello."""
+
+    cli_env: CliEnv
+    run_id: str
+
 
 SAYS_HELLO = "[[call]]\nsay = 'hello'\n"
 FAILS = "[[call]]\nfail = {status = 500}\n"
@@ -33,7 +41,7 @@ def release_tool(cli_env: CliEnv) -> None:
 def run_to_end(cli_env: CliEnv, scenario: str = SAYS_HELLO, *, cwd: Path | None = None) -> str:
     """Runs to the end and gives the id."""
     run_id = cli_env.detach("scripted", scenario, "--cwd", str(cwd or cli_env.work))
-    cli_env.inspan("wait", run_id)
+    cli_env.wait_for_end(run_id)
     return run_id
 
 

@@ -114,7 +114,13 @@ TASKS = [
     scripted(
         "variable that is not UTF-8", "--env", f"A={NOT_UTF8}", says=("env A 'A=a\\udcff'", "UTF-8"), next="UTF-8"
     ),
-    scripted("unknown sandbox", "--sandbox", "jail", says=("sandbox 'jail'",), next="Known sandboxes: bwrap, none."),
+    scripted(
+        "unknown sandbox",
+        "--sandbox",
+        "jail",
+        says=("sandbox 'jail'",),
+        next="Known sandboxes: bwrap, docker, none, podman, seatbelt, auto, worktree; worktree+bwrap joins two.",
+    ),
     as_usage_error(scripted("unknown profile", "--profile", "mine", says=("'--profile'", "'mine'", "'user', 'clean'"))),
     as_usage_error(scripted("unknown option", "--modle", "x", says=("'--modle'", "'--model'"))),
     as_usage_error(scripted("argument too many", "more", says=("more",))),

@@ -15,7 +15,7 @@ from inspan.stores.run_folder import lock_run, open_folder
 from tests.cli_env import CliEnv, kill_process, processes_of, wait_until
 
 from .refusal import expect_refusal, parse_refusal
-from .scenarios import SAYS_HELLO, last_event, release_tool, run_to_end, start_waiting_run
+from .scenarios import SAYS_HELLO, EndedRun, last_event, release_tool, run_to_end, start_waiting_run
 
 READERS = ("show", "logs", "events", "wait @last")
 
@@ -69,8 +69,8 @@ def test_reading_is_refused_where_the_state_folder_cannot_be_read(user_cli_env: 
     assert str(user_cli_env.state) in refusal.message
 
 
-def test_a_run_that_cannot_be_listed_as_active_is_withdrawn(user_cli_env: CliEnv) -> None:
-    run_to_end(user_cli_env)
+def test_a_run_that_cannot_be_listed_as_active_is_withdrawn(ended_user_run: EndedRun) -> None:
+    user_cli_env, _ = ended_user_run
     active = user_cli_env.state / "active"
     active.chmod(0o500)
     try:
@@ -144,9 +144,9 @@ each_harm = pytest.mark.parametrize(
 
 @each_harm
 def test_a_log_that_cannot_be_read_is_named_and_left_as_it_is(
-    cli_env: CliEnv, harm: Callable[[Path], None], code: str, says: str
+    ended_run: EndedRun, harm: Callable[[Path], None], code: str, says: str
 ) -> None:
-    run_id = run_to_end(cli_env)
+    cli_env, run_id = ended_run
     log = cli_env.folder(run_id) / "events.jsonl"
     harm(log)
     for command in READERS:
@@ -157,8 +157,8 @@ def test_a_log_that_cannot_be_read_is_named_and_left_as_it_is(
 
 
 @pytest.mark.parametrize("command", ["logs", "events"])
-def test_following_a_damaged_log_shows_what_is_good_and_then_says_so(cli_env: CliEnv, command: str) -> None:
-    run_id = run_to_end(cli_env)
+def test_following_a_damaged_log_shows_what_is_good_and_then_says_so(ended_run: EndedRun, command: str) -> None:
+    cli_env, run_id = ended_run
     whole = cli_env.inspan(command, "--json").stdout.splitlines()
     damage_log(cli_env.folder(run_id) / "events.jsonl")
     done = cli_env.inspan(command, "-f", "--json")
@@ -182,9 +182,9 @@ def test_a_log_that_cannot_be_read_does_not_hide_the_other_runs(
 
 @each_harm
 def test_a_log_that_cannot_be_read_can_be_deleted(
-    cli_env: CliEnv, harm: Callable[[Path], None], code: str, says: str
+    ended_run: EndedRun, harm: Callable[[Path], None], code: str, says: str
 ) -> None:
-    run_id = run_to_end(cli_env)
+    cli_env, run_id = ended_run
     harm(cli_env.folder(run_id) / "events.jsonl")
     done = cli_env.inspan("rm", run_id)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{run_id}\n", "")
@@ -217,8 +217,38 @@ def test_a_log_whose_last_record_is_torn_is_read_up_to_it(cli_env: CliEnv) -> No
     assert last_event(cli_env, lost)["outcome"] == "lost"
 
 
-def test_a_run_without_its_description_is_named(cli_env: CliEnv) -> None:
-    run_id = run_to_end(cli_env)
+def test_a_run_that_may_not_be_read_is_not_said_to_be_gone(user_cli_env: CliEnv) -> None:
+    kept, closed = (run_to_end(user_cli_env) for _ in range(2))
+    folder = user_cli_env.folder(closed)
+    folder.chmod(0)
+    try:
+        refusal = expect_refusal(user_cli_env, "show", closed)
+        done = user_cli_env.inspan("reindex", "--json")
+    finally:
+        folder.chmod(0o700)
+    assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
+    assert "Permission denied" in refusal.message
+    assert "reindex" not in refusal.next
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["runs"]) == (1, 1)
+    assert [closed in problem and "Permission denied" in problem for problem in told["problems"]] == [True]
+    assert user_cli_env.inspan("ps", "-aq").stdout.split() == [kept]
+
+
+def test_an_index_is_not_emptied_where_no_run_may_be_read(user_cli_env: CliEnv) -> None:
+    run_id = run_to_end(user_cli_env)
+    projects = user_cli_env.state / "projects"
+    projects.chmod(0)
+    try:
+        refusal = expect_refusal(user_cli_env, "reindex")
+    finally:
+        projects.chmod(0o700)
+    assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
+    assert user_cli_env.inspan("ps", "-aq").stdout.split() == [run_id]
+
+
+def test_a_run_without_its_description_is_named(ended_run: EndedRun) -> None:
+    cli_env, run_id = ended_run
     folder = cli_env.folder(run_id)
     (folder / "run.json").unlink()
     for name in (run_id, "@last"):
@@ -230,8 +260,8 @@ def test_a_run_without_its_description_is_named(cli_env: CliEnv) -> None:
     assert cli_env.inspan("ps", "-aq").stdout == ""
 
 
-def test_a_run_whose_description_is_no_json_is_named(cli_env: CliEnv) -> None:
-    run_id = run_to_end(cli_env)
+def test_a_run_whose_description_is_no_json_is_named(ended_run: EndedRun) -> None:
+    cli_env, run_id = ended_run
     described = cli_env.folder(run_id) / "run.json"
     described.write_text("{")
     refusal = expect_refusal(cli_env, "show")
@@ -254,8 +284,8 @@ def test_a_living_run_whose_description_is_no_json_hides_no_other(cli_env: CliEn
     release_tool(cli_env)
 
 
-def test_nobody_but_its_owner_can_delete_or_end_a_run_that_is_being_written(cli_env: CliEnv) -> None:
-    run_id = run_to_end(cli_env)
+def test_nobody_but_its_owner_can_delete_or_end_a_run_that_is_being_written(ended_run: EndedRun) -> None:
+    cli_env, run_id = ended_run
     lock = lock_run(open_folder(str(cli_env.folder(run_id))))
     try:
         refusal = expect_refusal(cli_env, "rm", run_id)
@@ -266,8 +296,8 @@ def test_nobody_but_its_owner_can_delete_or_end_a_run_that_is_being_written(cli_
     assert f"inspan stop {run_id}" in refusal.next
 
 
-def test_a_folder_that_is_no_run_is_left_alone(cli_env: CliEnv) -> None:
-    run_id = run_to_end(cli_env)
+def test_a_folder_that_is_no_run_is_left_alone(ended_run: EndedRun) -> None:
+    cli_env, run_id = ended_run
     stray = cli_env.folder(run_id).parent / "stray"
     stray.mkdir()
     (cli_env.state / "active" / "20990101-000000000-1").symlink_to("/nonexistent")
@@ -278,8 +308,10 @@ def test_a_folder_that_is_no_run_is_left_alone(cli_env: CliEnv) -> None:
 
 
 @pytest.mark.parametrize(("name", "content"), [("events.jsonl", "{"), ("run.json", "{")])
-def test_a_damaged_run_can_be_removed_after_the_list_was_made_anew(cli_env: CliEnv, name: str, content: str) -> None:
-    run_id = run_to_end(cli_env)
+def test_a_damaged_run_can_be_removed_after_the_list_was_made_anew(
+    ended_run: EndedRun, name: str, content: str
+) -> None:
+    cli_env, run_id = ended_run
     damaged = cli_env.folder(run_id) / name
     damaged.write_text(content + damaged.read_text())
     cli_env.inspan("reindex")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from inspan.protocol.amounts import Amounts
+from inspan.protocol.ids import make_short_name
 from tests.cli_env import CliEnv
 from tests.stores.accounts import Accounts, nano
 
@@ -49,7 +50,7 @@ def test_the_tree_is_shown_with_limits_spending_and_what_is_set_aside(cli_env: C
     assert [line.split()[:8] for line in shown[1:]] == [
         ["project", "web-1a2b", "20usd", "$1.25", "900", "1", "0.0s", "0"],
         ["task", "default", "-", "$1.25", "900", "1", "0.0s", "0"],
-        ["run", "r1", "1100000tok,7200s", "$1.25", "900", "1", "0.0s", "0"],
+        ["run", make_short_name("r1"), "1100000tok,7200s", "$1.25", "900", "1", "0.0s", "0"],
     ]
     assert [line.partition("$0.50, 400 tokens")[2].strip() for line in shown[1:]] == ["-", "-", "-"]
 

@@ -163,6 +163,15 @@ def test_a_turn_is_stopped_and_the_conversation_goes_on(cli_env: CliEnv, termina
     terminal.wait_for("go on with `inspan chat --resume")
 
 
+@pytest.mark.parametrize(("terminal", "key"), [("dumb", "Ctrl-C"), ("xterm", "Esc")], indirect=["terminal"])
+def test_the_help_names_the_key_that_interrupts_here(terminal: _Terminal, key: str) -> None:
+    terminal.wait_for("›")
+    terminal.type("/help\r")
+    terminal.wait_for("//TEXT")
+    assert f"interrupt the turn; {key} does the same" in terminal.text
+    terminal.leave(keys="\x04")
+
+
 @pytest.mark.parametrize("terminal", ["xterm"], indirect=True)
 def test_escape_interrupts_and_ctrl_c_leaves(cli_env: CliEnv, terminal: _Terminal) -> None:
     terminal.wait_for("›")

@@ -79,6 +79,9 @@ def test_get_prints_lists_line_by_line_and_tables_key_by_key(cli_env: CliEnv) ->
         "answer_timeout": "10m",
         "idle_close": "1h",
         "hook_timeout": "1m",
+        "memory": "off",
+        "cpus": "off",
+        "pids": "off",
     }
 
 

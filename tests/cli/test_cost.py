@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from inspan.protocol.ids import make_short_name
 from inspan.protocol.spending import Spending
 from inspan.protocol.usage import Usage
 from inspan.spending.price_list import find_list_version
@@ -17,7 +18,7 @@ from inspan.stores.run_folder import lock_run, mark_active, open_folder
 from tests.cli_env import CliEnv
 
 from .refusal import expect_refusal, parse_refusal
-from .scenarios import CALL_TOKENS, FAILS, SAYS_HELLO, release_tool, run_to_end, start_waiting_run
+from .scenarios import CALL_TOKENS, FAILS, SAYS_HELLO, EndedRun, release_tool, run_to_end, start_waiting_run
 
 # One call of a scenario that does not say otherwise.
 CALL = {"input": 100, "output": 7, "cache_read": 20, "cache_write": 10, "reasoning": 3}
@@ -188,8 +189,8 @@ def test_only_calls_since_a_moment_count(env_with_calls: CliEnv) -> None:
     assert costs(env_with_calls, "--since", "2999-01-01")["total"] == expected_sums("total", 0, NONE)
 
 
-def test_a_run_is_counted_by_the_gateway_or_told_by_its_agent_and_never_both(cli_env: CliEnv) -> None:
-    run_id = run_to_end(cli_env)
+def test_a_run_is_counted_by_the_gateway_or_told_by_its_agent_and_never_both(ended_run: EndedRun) -> None:
+    cli_env, run_id = ended_run
     forget_calls(cli_env)
     insert_rows(
         cli_env, call(1, run_id=run_id), call(0, run_id=run_id, source="agent", nano=9), call(0, source="agent")
@@ -199,8 +200,8 @@ def test_a_run_is_counted_by_the_gateway_or_told_by_its_agent_and_never_both(cli
     assert found["sources"]["agent"] == part(1, 0, CALL, cost_usd=0.25, cost_kind="paid")
 
 
-def test_a_deleted_run_stays_in_the_sums(cli_env: CliEnv) -> None:
-    run_id = run_to_end(cli_env)
+def test_a_deleted_run_stays_in_the_sums(ended_run: EndedRun) -> None:
+    cli_env, run_id = ended_run
     forget_calls(cli_env)
     insert_rows(cli_env, call(1, run_id=run_id))
     before = costs(cli_env)
@@ -266,7 +267,8 @@ def test_groups_are_made_as_asked(older_runs: CliEnv, by: str) -> None:
     assert found["by"] == by
     assert [group["name"] for group in found["groups"]] == names[by]
     shown = [line.split()[0] for line in older_runs.inspan("cost", "--by", by).stdout.splitlines()]
-    assert shown == [by.upper(), *names[by], *(["total"] if len(names[by]) > 1 else []), "Tokens", "A"]
+    words = [make_short_name(name) for name in names[by]] if by == "run" else names[by]
+    assert shown == [by.upper(), *words, *(["total"] if len(names[by]) > 1 else []), "Tokens", "A"]
 
 
 def test_a_run_by_itself_without_any_tokens_shows_none(older_runs: CliEnv) -> None:
@@ -274,7 +276,7 @@ def test_a_run_by_itself_without_any_tokens_shows_none(older_runs: CliEnv) -> No
     group = costs(older_runs, "--by", "run")["groups"][0]
     assert group == expected_sums(failed, 1, NONE, tokens_not_reported=1)
     line = older_runs.inspan("cost", "--by", "run").stdout.splitlines()[1]
-    assert line.split(maxsplit=8) == [failed, "1", "0", "-", "-", "-", "-", "-", "not paid"]
+    assert line.split(maxsplit=8) == [make_short_name(failed), "1", "0", "-", "-", "-", "-", "-", "not paid"]
 
 
 def test_only_runs_since_a_moment_count(older_runs: CliEnv) -> None:
@@ -318,8 +320,8 @@ def test_what_an_agent_reports_of_a_scripted_model_is_no_cost(cli_env: CliEnv) -
     assert [group["name"] for group in costs(cli_env, "--by", "model")["groups"]] == [model, "scripted"]
 
 
-def test_a_living_run_counts_with_what_it_has_used_so_far(cli_env: CliEnv) -> None:
-    run_to_end(cli_env)
+def test_a_living_run_counts_with_what_it_has_used_so_far(ended_run: EndedRun) -> None:
+    cli_env, _ = ended_run
     start_waiting_run(cli_env)
     found = costs(cli_env)["total"]
     assert {name: found[name] for name in ("runs", *CALL)} == {"runs": 2, **times(2)}
@@ -357,8 +359,8 @@ def test_an_index_of_an_older_inspan_fills_itself_anew(cli_env: CliEnv, command:
     assert costs(cli_env)["total"] == expected_sums("total", 2, CALL, tokens_not_reported=1)
 
 
-def test_an_index_of_an_older_inspan_is_told_where_a_run_is_looked_up_and_heals_once(cli_env: CliEnv) -> None:
-    run_id = run_to_end(cli_env)
+def test_an_index_of_an_older_inspan_is_told_where_a_run_is_looked_up_and_heals_once(ended_run: EndedRun) -> None:
+    cli_env, run_id = ended_run
     downgrade_index(cli_env)
     refusal = parse_refusal(cli_env.inspan("show", run_id, "--json"))
     assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
@@ -368,8 +370,8 @@ def test_an_index_of_an_older_inspan_is_told_where_a_run_is_looked_up_and_heals_
     assert cli_env.inspan("show", run_id).returncode == 0
 
 
-def test_a_run_that_ends_beside_an_index_of_an_older_inspan_is_not_forgotten(cli_env: CliEnv) -> None:
-    first = run_to_end(cli_env)
+def test_a_run_that_ends_beside_an_index_of_an_older_inspan_is_not_forgotten(ended_run: EndedRun) -> None:
+    cli_env, first = ended_run
     downgrade_index(cli_env)
     run_id = cli_env.detach("scripted", SAYS_HELLO)
     cli_env.inspan("wait", run_id)

@@ -167,6 +167,28 @@ def test_a_run_that_changed_nothing_says_so(repository: CliEnv) -> None:
     assert json.loads(run_diff(repository, "--json"))["patch"] == ""
 
 
+def test_files_that_are_not_compared_are_named(repository: CliEnv) -> None:
+    outside = repository.root / "outside.txt"
+    writes = [f"[[call]]\nwrite = {{path = '{path}', content = 'x'}}\n" for path in (outside, "kept.log")]
+    repository.run("scripted", "".join([*writes, "[[call]]\nsay = 'Done.'\n"]))
+    note = (
+        "The agent reported files that are not shown here (outside of the work tree, ignored by git, in another "
+        f"repository, or as they were before): {outside}, {repository.work / 'kept.log'}."
+    )
+    done = repository.inspan("diff")
+    expected = f"inspan: {note}\nno changes in the work tree {repository.work}\n"
+    assert (done.returncode, done.stdout, strip_run_note(done.stderr)) == (0, "", expected)
+    assert json.loads(run_diff(repository, "--json"))["notes"] == [note]
+    assert strip_run_note(repository.inspan("diff", "@last", "kept.txt").stderr) == "no changes\n"
+
+
+def test_a_file_that_is_reported_through_a_link_is_compared(repository: CliEnv) -> None:
+    (link := repository.root / "link").symlink_to(repository.work)
+    scenario = f"[[call]]\nwrite = {{path = '{link}/new.txt', content = 'x'}}\n[[call]]\nsay = 'Done.'\n"
+    repository.run("scripted", scenario)
+    assert json.loads(run_diff(repository, "--json"))["notes"] == []
+
+
 def test_a_living_run_is_compared_with_the_files_as_they_are(repository: CliEnv) -> None:
     run_id = start_waiting_run(repository)
     done = repository.inspan("diff", run_id, "--name-only")

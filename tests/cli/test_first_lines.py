@@ -13,7 +13,16 @@ READ = ("--allow-tool", "Read")
     ("agent", "flags", "words"),
     [
         ("scripted", (), "full access, network open"),
-        ("scripted", ("--sandbox", "bwrap"), "writes only in its folder (bwrap), network open"),
+        (
+            "scripted",
+            ("--sandbox", "bwrap"),
+            "writes only in its folder, sees it and the system alone (bwrap), reaches nothing but its model",
+        ),
+        (
+            "scripted",
+            ("--net", "open", "--sandbox", "bwrap"),
+            "writes only in its folder, sees it and the system alone (bwrap), network open",
+        ),
         ("codex", ("--mode", "review"), "review · read only by the agent's own rules, network open"),
         ("codex", ("--mode", "complete"), "complete · no tools"),
         ("codex", ("-m", "some-model"), "full access, network open"),
@@ -45,7 +54,10 @@ def test_a_limit_that_is_off_is_not_told(cli_env: CliEnv) -> None:
 
 @pytest.mark.parametrize(
     ("flags", "words"),
-    [((), "key in OPENAI_API_KEY via gateway"), (("--direct",), "key in OPENAI_API_KEY direct")],
+    [
+        ((), "key in OPENAI_API_KEY via gateway to http://127.0.0.1:9/v1"),
+        (("--direct",), "key in OPENAI_API_KEY direct to http://127.0.0.1:9/v1"),
+    ],
 )
 def test_a_key_is_named_with_the_way_to_the_provider(cli_env: CliEnv, flags: tuple[str, ...], words: str) -> None:
     nowhere = ("--base-url", "http://127.0.0.1:9/v1", "--profile", "clean", "--timeout", "60s")

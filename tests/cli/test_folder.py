@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from inspan.runs.projects import project_of
-from tests.cli_env import CliEnv, wait_until
+from tests.cli_env import CliEnv, SavedCliEnv, wait_until
 
 from .dialogue import type_answer
 from .refusal import expect_refusal, parse_refusal
@@ -80,9 +80,20 @@ def shared_projects(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str
     made.close()
 
 
+@pytest.fixture(scope="module")
+def saved_projects(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, str]) -> tuple[SavedCliEnv, Projects]:
+    made = CliEnv(tmp_path_factory.mktemp("own"), binaries=binaries)
+    found = two_projects(made)
+    return SavedCliEnv(made), found
+
+
 @pytest.fixture
-def projects(cli_env: CliEnv) -> Projects:
-    return two_projects(cli_env)
+def projects(saved_projects: tuple[SavedCliEnv, Projects]) -> Iterator[Projects]:
+    """Two projects of the test's own, to change as it likes."""
+    saved, found = saved_projects
+    saved.restore()
+    yield found
+    saved.close()
 
 
 # Picking
@@ -236,8 +247,13 @@ def parent_folder(projects: Projects) -> Path:
     return projects.a.parent
 
 
-@pytest.mark.parametrize("place", [work_tree, clone, nested_repository, parent_folder])
-def test_another_work_tree_is_another_project(shared_projects: Projects, place: Any) -> None:
+def test_a_linked_work_tree_is_of_its_repositorys_project(shared_projects: Projects) -> None:
+    shown = shared_projects.cli_env.inspan("show", "--json", cwd=work_tree(shared_projects))
+    assert json.loads(shown.stdout)["run"]["run_id"] == shared_projects.run_a
+
+
+@pytest.mark.parametrize("place", [clone, nested_repository, parent_folder])
+def test_another_repository_is_another_project(shared_projects: Projects, place: Any) -> None:
     cwd: Path = place(shared_projects)
     refusal = parse_refusal(shared_projects.cli_env.inspan("diff", "--json", cwd=cwd))
     assert refusal.message == f"There is no run of this folder's project, {cwd}."
@@ -287,6 +303,12 @@ def test_a_folder_that_is_gone_has_no_project(shared_projects: Projects, command
     assert refusal.message == "The current folder is gone, so it has no project."
     by_id = in_a_gone_folder(shared_projects.cli_env, "show", shared_projects.run_a, "--json")
     assert json.loads(by_id.stdout)["run"]["run_id"] == shared_projects.run_a
+
+
+def test_no_project_is_set_up_in_a_folder_that_is_gone(cli_env: CliEnv) -> None:
+    refusal = parse_refusal(in_a_gone_folder(cli_env, "init", "--agent", "codex", "--json"))
+    assert (refusal.exit_code, refusal.message) == (2, "cwd '.': it is gone.")
+    assert not os.path.exists("/inspan.toml")
 
 
 def test_nothing_is_run_in_a_folder_that_is_gone(shared_projects: Projects) -> None:

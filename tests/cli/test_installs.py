@@ -158,7 +158,7 @@ def test_an_update_says_from_where_to_where_and_keeps_the_other_version(
     (cli_env.root / "data" / "inspan").mkdir()
     (cli_env.root / "data" / "inspan" / "node").symlink_to(node)
     put(cli_env, "1.3.0")
-    _publish(npm_registry, RECIPE)
+    publish(npm_registry, RECIPE)
     done = cli_env.inspan("agents", "update", "pi", env=npm_registry.env)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"pi 1.3.0 → {NEWEST}; 1.3.0 stays, for -a pi@1.3.0\n"
@@ -169,7 +169,7 @@ def test_an_update_says_from_where_to_where_and_keeps_the_other_version(
     assert cli_env.inspan("agents", "update").stdout == f"pi {NEWEST} is the newest that was tested\n"
 
 
-def _publish(npm_registry: Registry, recipe: Install) -> None:
+def publish(npm_registry: Registry, recipe: Install) -> None:
     """The package as its recipe asks for it, with a program that only knows its version."""
     file = recipe.program.removeprefix(f"node_modules/{recipe.package}/")
     npm_registry.publish(recipe.package, recipe.version, {file: f"console.log('{recipe.version}')"})

@@ -9,7 +9,7 @@ from inspan.protocol.ids import make_short_name
 from tests.cli_env import CliEnv
 
 from .refusal import expect_refusal
-from .scenarios import CALL_TOKENS, release_tool, run_to_end, start_waiting_run
+from .scenarios import CALL_TOKENS, EndedRun, release_tool, run_to_end, start_waiting_run
 
 
 def list_runs_json(cli_env: CliEnv, *arguments: str) -> list[dict[str, Any]]:
@@ -69,8 +69,8 @@ def test_a_living_run_is_listed_with_what_it_has_spent_so_far(cli_env: CliEnv) -
     assert list_runs_json(cli_env) == []
 
 
-def test_living_runs_come_before_ended_ones(cli_env: CliEnv) -> None:
-    ended = run_to_end(cli_env)
+def test_living_runs_come_before_ended_ones(ended_run: EndedRun) -> None:
+    cli_env, ended = ended_run
     living = start_waiting_run(cli_env)
     assert [(run["run_id"], run["alive"]) for run in list_runs_json(cli_env, "-a")] == [(living, True), (ended, False)]
     assert [run["run_id"] for run in list_runs_json(cli_env, "-a", "-n", "1")] == [living]
@@ -87,8 +87,8 @@ def test_a_living_run_is_not_deleted(cli_env: CliEnv) -> None:
     assert cli_env.inspan("wait", run_id).returncode == 0
 
 
-def test_a_deleted_run_is_gone_with_its_session(cli_env: CliEnv) -> None:
-    run_id = run_to_end(cli_env)
+def test_a_deleted_run_is_gone_with_its_session(ended_run: EndedRun) -> None:
+    cli_env, run_id = ended_run
     session = cli_env.state / "sessions" / run_id
     assert session.is_dir()
     done = cli_env.inspan("rm", run_id)

@@ -3,14 +3,13 @@
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.cli_env import CliEnv, kill_process, wait_until
 from tests.emulated_terminal import EmulatedTerminal
 
-Open = Callable[..., EmulatedTerminal]
+from .conftest import Open
 
 FIX = """
 [[call]]
@@ -41,24 +40,8 @@ say = "It fails."
 """
 # What is below the cursor is erased, and a row of its own is begun for somebody else.
 ERASED = b"\x1b[J\r\r\n"
-STATUS = re.compile(r"^[●○▲◷■·] .*", re.MULTILINE)
-
-
-@pytest.fixture
-def open_terminal(cli_env: CliEnv) -> Iterator[Open]:
-    """Opens terminals in which `inspan` runs with these words; all of them are closed at the end."""
-    opened: list[EmulatedTerminal] = []
-
-    def start(*words: str, columns: int = 80, rows: int = 24, env: dict[str, str] | None = None) -> EmulatedTerminal:
-        terminal = EmulatedTerminal(
-            cli_env.argv(*words), cwd=cli_env.work, env={**cli_env.env, **(env or {})}, columns=columns, rows=rows
-        )
-        opened.append(terminal)
-        return terminal
-
-    yield start
-    for terminal in opened:
-        terminal.__exit__(None, None, None)
+STATUS = re.compile(r"^[●◐◓◑◒○▲◷■·] .*", re.MULTILINE)
+SPINNER = re.compile("^[◐◓◑◒]")
 
 
 def run_words(cli_env: CliEnv, scenario: str, *more: str) -> tuple[str, ...]:
@@ -67,13 +50,22 @@ def run_words(cli_env: CliEnv, scenario: str, *more: str) -> tuple[str, ...]:
 
 def has_status(terminal: EmulatedTerminal, words: str) -> bool:
     """Whether the last row of the screen is a status line with these words."""
-    return bool(terminal.lines) and STATUS.match(terminal.lines[-1]) is not None and words in terminal.lines[-1]
+    last = terminal.lines[-1] if terminal.lines else ""
+    return STATUS.match(last) is not None and words in stop_spinner(last)
+
+
+def stop_spinner(row: str) -> str:
+    """The row with the glyph of its state in the place of the spinner's."""
+    return SPINNER.sub("●", row)
+
+
+def count_working(terminal: EmulatedTerminal) -> int:
+    return sum(stop_spinner(row).startswith("● working") for row in terminal.lines)
 
 
 def no_status(terminal: EmulatedTerminal) -> bool:
-    return not any(
-        mark in row for row in terminal.scrolled for mark in ("Ctrl-C stops", "waiting for the model", "● working")
-    )
+    marks = ("Ctrl-C stops", "waiting for the model", "● working")
+    return not any(mark in stop_spinner(row) for row in terminal.scrolled for mark in marks)
 
 
 def no_row_is_too_long(terminal: EmulatedTerminal) -> bool:
@@ -94,6 +86,16 @@ def test_a_first_run(cli_env: CliEnv, open_terminal: Open, columns: int) -> None
     assert no_status(terminal)
     ending = next(row for row in rows if row.endswith("exit 1"))
     assert ending.startswith("● cat") is (columns == 80)
+
+
+@pytest.mark.parametrize(("agent", "is_offered"), [("scripted", False), ("codex", True)])
+def test_a_session_is_offered_only_where_the_agent_can_resume_it(
+    cli_env: CliEnv, open_terminal: Open, agent: str, is_offered: bool
+) -> None:
+    scenario = cli_env.scenario('[[call]]\nsay = "Hello."\n')
+    terminal = open_terminal("run", "say hello", "-a", agent, "--profile", "clean", "--model-from", scenario)
+    assert terminal.wait_for_end() == 0
+    assert ("inspan resume" in terminal.text) == is_offered
 
 
 def test_a_long_tool_has_a_status_line_until_it_ends(cli_env: CliEnv, open_terminal: Open) -> None:
@@ -155,7 +157,7 @@ def test_a_resize_during_a_run_leaves_one_status_line(cli_env: CliEnv, open_term
         terminal.wait_for(
             lambda before=seen: len(terminal.written) > before and has_status(terminal, "● working"), "a status line"
         )
-        assert sum(row.startswith("● working") for row in terminal.lines) == 1
+        assert count_working(terminal) == 1
         assert len(terminal.lines[-1]) < columns
     (cli_env.work / "go").touch()
     assert terminal.wait_for_end() == 0
@@ -181,7 +183,7 @@ def test_a_job_that_is_stopped_leaves_a_clean_terminal_and_comes_back(cli_env: C
     terminal.wait_for(lambda: ERASED in terminal.written[seen:], "a status line that is taken away")
     terminal.process.send_signal(signal.SIGCONT)
     terminal.wait_for(lambda: has_status(terminal, "● working"), "the status line again")
-    assert sum(row.startswith("● working") for row in terminal.lines) == 1
+    assert count_working(terminal) == 1
     (cli_env.work / "go").touch()
     assert terminal.wait_for_end() == 0
     assert "Finished." in terminal.scrolled
@@ -230,6 +232,29 @@ def test_a_run_that_loses_its_supervisor_leaves_a_clean_terminal(cli_env: CliEnv
     assert terminal.wait_for_end() == 1
     assert "✘ lost: its supervisor is gone (supervisor_lost)" in terminal.scrolled
     assert no_status(terminal)
+
+
+def test_a_glyph_turns_while_a_tool_works_and_costs_a_few_bytes(cli_env: CliEnv, open_terminal: Open) -> None:
+    terminal = open_terminal(*run_words(cli_env, LONG))
+    terminal.wait_for(lambda: has_status(terminal, "● working · until"), "a status line")
+    seen: set[str] = set()
+    terminal.wait_for(lambda: seen.add(terminal.lines[-1][:1]) or seen >= set("◐◓◑◒"), "each glyph of the spinner")
+    turns = re.findall(rb"\x1b7\r\r\n\x1b\[36m(?:" + "|".join("◐◓◑◒").encode() + rb")\x1b\[0m\x1b8", terminal.written)
+    assert len(turns) > 2
+    assert {len(turn) for turn in turns} == {19}
+    assert count_working(terminal) == 1
+    (cli_env.work / "go").touch()
+    assert terminal.wait_for_end() == 0
+    assert no_status(terminal)
+
+
+def test_a_spinner_that_is_off_never_turns(cli_env: CliEnv, open_terminal: Open) -> None:
+    terminal = open_terminal(*run_words(cli_env, LONG), env={"INSPAN_SPINNER": "off"})
+    terminal.wait_for(lambda: has_status(terminal, "● working · until"), "a status line")
+    terminal.wait_for(lambda: re.search(r"\([1-9]\d*s\)", terminal.lines[-1]), "a clock that goes on")
+    (cli_env.work / "go").touch()
+    assert terminal.wait_for_end() == 0
+    assert not re.search("[◐◓◑◒]", terminal.written.decode())
 
 
 def test_no_color_takes_the_colours_and_leaves_the_status_line(cli_env: CliEnv, open_terminal: Open) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from inspan.protocol.ids import make_short_name
 from tests.agents.conversation import WAIT_STEP
 from tests.cli_env import CliEnv, wait_until
 
@@ -83,6 +84,7 @@ def test_a_person_allows_once_and_for_good_and_takes_it_back(cli_env: CliEnv) ->
     assert (asked["run_id"], asked["question"]["input"]["command"]) == (run_id, "echo hi > made.txt")
     listed = cli_env.inspan("approvals").stdout
     assert asked["question"]["id"] in listed and "echo hi > made.txt" in listed
+    assert make_short_name(run_id) in listed and run_id not in listed
     done = cli_env.inspan("approve", asked["question"]["id"][-10:], "--always")
     assert done.stdout == f"{asked['question']['id']} allowed\n", done.stderr
     _wait_for(cli_env, run_id, "message_ended")

@@ -17,7 +17,7 @@ from inspan.stores.run_folder import lock_run, open_folder
 from tests.cli_env import CliEnv
 
 from .refusal import expect_refusal
-from .scenarios import FAILS, SAYS_HELLO, release_tool, run_to_end, start_waiting_run
+from .scenarios import FAILS, SAYS_HELLO, EndedRun, release_tool, run_to_end, start_waiting_run
 
 NOTHING: dict[str, Any] = {
     **{kind: [] for kind in ("runs", "sessions", "sockets", "drafts", "problems")},
@@ -73,8 +73,8 @@ def test_runs_older_than_thirty_days_go_with_their_sessions(cli_env: CliEnv) -> 
     assert run_prune(cli_env) == NOTHING
 
 
-def test_what_is_deleted_and_what_would_be_is_said(cli_env: CliEnv) -> None:
-    run_id = run_to_end(cli_env)
+def test_what_is_deleted_and_what_would_be_is_said(ended_run: EndedRun) -> None:
+    cli_env, run_id = ended_run
     age_runs(cli_env, days={run_id: 31})
     head, run, session, would = cli_env.inspan("prune", "--dry-run").stdout.splitlines()
     assert head.split() == ["WHAT", "NAME", "PROJECT", "AGE", "SIZE"]
@@ -136,8 +136,8 @@ def test_a_living_run_is_never_touched(cli_env: CliEnv) -> None:
     assert cli_env.inspan("wait", run_id).returncode == 0
 
 
-def test_an_ended_run_whose_owner_is_not_done_with_it_stays(cli_env: CliEnv) -> None:
-    run_id = run_to_end(cli_env)
+def test_an_ended_run_whose_owner_is_not_done_with_it_stays(ended_run: EndedRun) -> None:
+    cli_env, run_id = ended_run
     lock = lock_run(open_folder(str(cli_env.folder(run_id))))
     try:
         assert run_prune(cli_env, "--older-than", "0d") == NOTHING
@@ -171,8 +171,8 @@ def _socket_name(cli_env: CliEnv, run_id: str) -> str:
     return os.path.basename(open_folder(str(cli_env.folder(run_id))).socket)
 
 
-def test_a_run_whose_folder_is_gone_is_forgotten(cli_env: CliEnv) -> None:
-    run_id = run_to_end(cli_env)
+def test_a_run_whose_folder_is_gone_is_forgotten(ended_run: EndedRun) -> None:
+    cli_env, run_id = ended_run
     shutil.rmtree(cli_env.folder(run_id))
     assert run_prune(cli_env, "--older-than", "0d")["runs"] == [run_id]
     assert list_run_ids(cli_env) == []

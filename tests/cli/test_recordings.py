@@ -9,7 +9,7 @@ import pytest
 from tests.cli_env import CliEnv
 
 from .refusal import expect_refusal, parse_refusal
-from .scenarios import FAILS, SAYS_HELLO, release_tool, run_to_end, start_waiting_run, strip_run_note
+from .scenarios import FAILS, SAYS_HELLO, EndedRun, release_tool, run_to_end, start_waiting_run, strip_run_note
 
 # What inspan and its gateway tell of a run; all else is the agent's own.
 OURS = {"run_started", "model_call_ended", "rate_limited", "ending_began", "run_ended"}
@@ -109,8 +109,8 @@ def test_no_prompt_of_ours_or_of_the_vendor_is_in_what_the_agents_print(cli_env:
     assert [words for words in ("You are ", "IMPORTANT:", "system-reminder") if words in kept] == []
 
 
-def test_of_servers_of_tools_only_the_names_are_kept(cli_env: CliEnv) -> None:
-    run_id = run_to_end(cli_env)
+def test_of_servers_of_tools_only_the_names_are_kept(ended_run: EndedRun) -> None:
+    cli_env, run_id = ended_run
     path = cli_env.folder(run_id) / "run.json"
     described = json.loads(path.read_text())
     described["task"]["mcp_servers"] = {"shop": {"command": "serve", "env": {"KEY": "private"}}}
@@ -129,8 +129,8 @@ def test_a_recording_is_redacted(cli_env: CliEnv) -> None:
     assert run_replay(cli_env, "r.jsonl")[1][:-1] == [event for event in run.events if event["kind"] not in OURS]
 
 
-def test_a_recording_goes_to_stdout_or_into_a_file(cli_env: CliEnv) -> None:
-    run_id = run_to_end(cli_env)
+def test_a_recording_goes_to_stdout_or_into_a_file(ended_run: EndedRun) -> None:
+    cli_env, run_id = ended_run
     printed = cli_env.inspan("export", run_id[:12]).stdout
     done = cli_env.inspan("export", run_id, "-o", "r.jsonl")
     assert (cli_env.work / "r.jsonl").read_text() == printed
@@ -153,16 +153,16 @@ def test_a_replay_is_called_one_and_reads_like_logs(cli_env: CliEnv) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_replay_needs_no_state_folder_and_makes_none(cli_env: CliEnv) -> None:
-    run_to_end(cli_env)
+def test_a_replay_needs_no_state_folder_and_makes_none(ended_run: EndedRun) -> None:
+    cli_env, _ = ended_run
     record(cli_env)
     env = {**no_programs(cli_env), "XDG_STATE_HOME": str(cli_env.root / "elsewhere")}
     assert cli_env.inspan("play", "r.jsonl", env=env).returncode == 0
     assert not (cli_env.root / "elsewhere").exists()
 
 
-def test_a_strangers_recording_cannot_move_the_cursor(cli_env: CliEnv) -> None:
-    run_to_end(cli_env)
+def test_a_strangers_recording_cannot_move_the_cursor(ended_run: EndedRun) -> None:
+    cli_env, _ = ended_run
     path = record(cli_env)
     header, *rest = path.read_text().splitlines(keepends=True)
     evil = {**json.loads(header), "agent_version": "1\x1b[2J\r"}
@@ -181,8 +181,8 @@ def test_a_living_run_is_not_recorded(cli_env: CliEnv) -> None:
     release_tool(cli_env)
 
 
-def test_a_run_whose_output_is_gone_is_not_recorded(cli_env: CliEnv) -> None:
-    run_id = run_to_end(cli_env)
+def test_a_run_whose_output_is_gone_is_not_recorded(ended_run: EndedRun) -> None:
+    cli_env, run_id = ended_run
     stdout = cli_env.folder(run_id) / "stdout"
     stdout.unlink()
     refusal = expect_refusal(cli_env, "export", "-o", "r.jsonl")

@@ -5,16 +5,26 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli_env import CliEnv
+from tests.cli_env import CliEnv, SavedCliEnv
 
 from .dialogue import type_answer
 from .refusal import parse_refusal
 from .scenarios import run_to_end
 
 
+@pytest.fixture(scope="module")
+def saved_runs(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, str]) -> tuple[SavedCliEnv, list[str]]:
+    made = CliEnv(tmp_path_factory.mktemp("own"), binaries=binaries)
+    ids = [run_to_end(made) for _ in range(2)]
+    return SavedCliEnv(made), ids
+
+
 @pytest.fixture
-def two_runs(cli_env: CliEnv) -> tuple[CliEnv, list[str]]:
-    return cli_env, [run_to_end(cli_env) for _ in range(2)]
+def two_runs(saved_runs: tuple[SavedCliEnv, list[str]]) -> Iterator[tuple[CliEnv, list[str]]]:
+    """Two runs of the test's own."""
+    saved, ids = saved_runs
+    yield saved.restore(), ids
+    saved.close()
 
 
 @pytest.fixture(scope="module")

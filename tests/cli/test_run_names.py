@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from inspan.protocol.ids import make_short_name
+from inspan.runs.names import tell_apart
 from inspan.runs.projects import project_of
 from inspan.stores import index
 from inspan.stores.index import Entry, Row
@@ -327,3 +328,43 @@ def test_a_home_is_not_needed_to_list_runs(three_runs: CliEnv) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert str(three_runs.work) in done.stdout
+
+
+def first_words(cli_env: CliEnv, *words: str) -> list[str]:
+    """The first word of each row of a table."""
+    return [line.split()[0] for line in cli_env.inspan(*words).stdout.splitlines()[1:]]
+
+
+def test_costs_are_listed_by_the_names_that_ps_shows(cli_env: CliEnv) -> None:
+    ids = [run_named(cli_env, "--name", "greeting"), run_named(cli_env)]
+    listed = first_words(cli_env, "ps", "-a")
+    assert listed == [make_short_name(ids[1]), "greeting"]
+    assert first_words(cli_env, "cost", "--by", "run")[:2] == listed
+    groups = json.loads(cli_env.inspan("cost", "--by", "run", "--json").stdout)["groups"]
+    assert [group["name"] for group in groups] == ids[::-1]
+
+
+def test_a_deleted_run_keeps_its_short_name_in_costs(cli_env: CliEnv) -> None:
+    run_id = run_named(cli_env, "--name", "greeting")
+    assert cli_env.inspan("rm", run_id).returncode == 0
+    assert first_words(cli_env, "cost", "--by", "run")[0] == make_short_name(run_id)
+
+
+def test_budgets_name_living_and_refused_runs_as_ps_does(cli_env: CliEnv) -> None:
+    model = cli_env.scenario('[[call]]\nrun = "true"\n\n[[call]]\nsay = "done"\n')
+    words = ("run", "do it", "-a", "scripted", "--profile", "clean", "--model-from", model)
+    refused = cli_env.inspan(*words, "--budget", "1calls", "--name", "refused")
+    living = start_waiting_run(cli_env)
+    shown = cli_env.inspan("budget").stdout
+    assert refused.returncode == 6, refused.stderr
+    assert "Ended by a budget: run refused.\n" in shown
+    assert f"run {make_short_name(living)} " in shown
+    assert living not in shown
+    told = json.loads(cli_env.inspan("budget", "--json").stdout)
+    assert living in [node["run_id"] for node in told["nodes"]]
+    assert [len(refusal["run_id"]) > len("refused") for refusal in told["refusals"]] == [True]
+    release_tool(cli_env)
+
+
+def test_two_runs_with_one_name_are_told_by_their_ids() -> None:
+    assert tell_apart([("id-1", "same"), ("id-2", "other"), ("id-3", "same")]) == ["id-1", "other", "id-3"]

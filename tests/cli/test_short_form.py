@@ -122,6 +122,23 @@ def test_an_unknown_word_is_refused_with_the_way_to_write_a_prompt(
     assert readonly_env.inspan(*arguments).stderr == f"inspan: {message}\n  → {expected.next}\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("run", "fix", "the", "test"), 'A prompt of several words is quoted: inspan run "fix the test".'),
+        (("run", "-x fix it"), 'A prompt that begins with - comes last, after --: inspan run -- "- fix it".'),
+        (("-x fix it", "-a", "codex"), 'A prompt that begins with - comes last, after --: inspan run -- "- fix it".'),
+        (("run", "fix it", "--nothing"), ""),
+    ],
+    ids=repr,
+)
+def test_a_prompt_that_is_taken_for_something_else_is_refused_with_the_way_to_write_it(
+    readonly_env: CliEnv, arguments: tuple[str, ...], hint: str
+) -> None:
+    refusal = parse_refusal(readonly_env.inspan(*arguments, "--json"))
+    assert (refusal.exit_code, refusal.next) == (2, f"{hint} Try `inspan run --help`.".strip())
+
+
 @pytest.mark.parametrize("arguments", [("--help",), ("-h",), ("--version",), ("-V",), ("rnu",)], ids=" ".join)
 def test_help_and_mistakes_import_no_command_but_run(readonly_env: CliEnv, arguments: tuple[str, ...]) -> None:
     script = "import sys; from inspan.cli.main import run; run(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"

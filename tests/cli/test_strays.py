@@ -9,7 +9,7 @@ import pytest
 from inspan.protocol.ids import make_short_name
 from tests.cli_env import CliEnv
 
-from .scenarios import release_tool, run_to_end, start_waiting_run, strip_run_note
+from .scenarios import EndedRun, release_tool, run_to_end, start_waiting_run, strip_run_note
 
 LATE = "20990101-000000000-1"
 NAMES = ["stray", LATE, ".hidden", "with space", "ü\udcff"]
@@ -80,9 +80,8 @@ def _check(cli_env: CliEnv, run_id: str, *, warns: tuple[str, ...] = ()) -> None
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place or "state")
-def test_strays_break_nothing_and_are_left_alone(user_cli_env: CliEnv, place: str) -> None:
-    cli_env = user_cli_env
-    run_id = run_to_end(cli_env)
+def test_strays_break_nothing_and_are_left_alone(ended_user_run: EndedRun, place: str) -> None:
+    cli_env, run_id = ended_user_run
     folder = _place(cli_env, place)
     for number, stray in enumerate(STRAYS):
         for name in NAMES:
@@ -101,15 +100,14 @@ def test_strays_break_nothing_and_are_left_alone(user_cli_env: CliEnv, place: st
         ("sessions", ()),
         ("projects", ("reindex", "prune --dry-run")),
         ("projects/*", ("reindex", "prune --dry-run")),
-        ("projects/*/*/runs", ()),
+        ("projects/*/*/runs", ("reindex",)),
         ("", ()),
     ],
 )
 def test_a_folder_that_is_closed_to_us_is_told_at_most(
-    user_cli_env: CliEnv, place: str, warns: tuple[str, ...]
+    ended_user_run: EndedRun, place: str, warns: tuple[str, ...]
 ) -> None:
-    cli_env = user_cli_env
-    run_id = run_to_end(cli_env)
+    cli_env, run_id = ended_user_run
     closed = _place(cli_env, place) / LATE
     closed.mkdir(mode=0)
     try:
@@ -119,8 +117,8 @@ def test_a_folder_that_is_closed_to_us_is_told_at_most(
 
 
 @pytest.mark.parametrize("place", ["projects/*/*/runs", "sessions"])
-def test_a_folder_whose_files_are_pipes_keeps_nobody_waiting(cli_env: CliEnv, place: str) -> None:
-    run_id = run_to_end(cli_env)
+def test_a_folder_whose_files_are_pipes_keeps_nobody_waiting(ended_run: EndedRun, place: str) -> None:
+    cli_env, run_id = ended_run
     folder = _place(cli_env, place)
     _folder_of_pipes(folder / LATE)
     if place != "sessions":
@@ -136,8 +134,8 @@ def test_a_folder_whose_files_are_pipes_keeps_nobody_waiting(cli_env: CliEnv, pl
 
 
 @pytest.mark.parametrize("stray", [_folder, _pipe, _make_dangling_link], ids=lambda stray: stray.__name__.strip("_"))
-def test_an_index_that_is_no_file_is_told_in_a_sentence(cli_env: CliEnv, stray: Callable[[Path], None]) -> None:
-    run_id = run_to_end(cli_env)
+def test_an_index_that_is_no_file_is_told_in_a_sentence(ended_run: EndedRun, stray: Callable[[Path], None]) -> None:
+    cli_env, run_id = ended_run
     (cli_env.state / "index.db").unlink()
     stray(cli_env.state / "index.db")
     for command in ("ps -a", "reindex"):

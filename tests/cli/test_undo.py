@@ -1,5 +1,6 @@
 """`undo` and `apply`, as a person types them, on runs of the built-in agent and of a real one."""
 
+import asyncio
 import json
 import os
 import re
@@ -7,14 +8,14 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import inspan
 from inspan.errors import UndoRefused
 from tests.agents.styles import Style, each_agent
-from tests.cli_env import CliEnv, kill_process, wait_until
+from tests.cli_env import CliEnv, SavedCliEnv, kill_process, wait_until
 from tests.conftest import skip
 
 from .dialogue import type_answer
@@ -39,21 +40,31 @@ LEFT = {
 FOUND = {".gitignore": "*.log\n", "a.log": "", "kept.txt": "kept\n", "old.txt": "old\n"}
 
 
+@pytest.fixture(scope="module")
+def saved_changes(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, str]) -> SavedCliEnv:
+    made = _change_files(CliEnv(tmp_path_factory.mktemp("own"), binaries=binaries))
+    return SavedCliEnv(made)
+
+
 @pytest.fixture
-def changed(cli_env: CliEnv) -> CliEnv:
-    """A house with one ended run that changed files."""
-    assert make_repository(cli_env).run("scripted", WRITES_AND_RUNS).code == 0
-    return cli_env
+def changed(saved_changes: SavedCliEnv) -> Iterator[CliEnv]:
+    """A house of the test's own with one ended run that changed files."""
+    yield saved_changes.restore()
+    saved_changes.close()
 
 
 @pytest.fixture(scope="module")
 def kept_changes(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, str]) -> Iterator[CliEnv]:
     """The same for tests that only look; none of them changes a file."""
-    made = make_repository(CliEnv(tmp_path_factory.mktemp("changed"), binaries=binaries))
-    assert made.run("scripted", WRITES_AND_RUNS).code == 0
+    made = _change_files(CliEnv(tmp_path_factory.mktemp("changed"), binaries=binaries))
     yield made
     assert read_files(made) == LEFT
     made.close()
+
+
+def _change_files(made: CliEnv) -> CliEnv:
+    assert make_repository(made).run("scripted", WRITES_AND_RUNS).code == 0
+    return made
 
 
 def read_files(cli_env: CliEnv) -> dict[str, str]:
@@ -271,7 +282,22 @@ def test_a_run_outside_of_git_is_refused(cli_env: CliEnv) -> None:
 
 def test_a_run_that_changed_nothing_says_so(cli_env: CliEnv) -> None:
     run_id = make_repository(cli_env).run("scripted", "[[call]]\nsay = 'hello'\n").run_id
-    assert succeed(cli_env, "undo") == f"run {run_id} changed no files\n"
+    assert succeed(cli_env, "undo") == f"run {run_id} changed no files in {cli_env.work}\n"
+
+
+def test_files_that_undo_does_not_reach_are_named(cli_env: CliEnv) -> None:
+    outside = cli_env.root / "outside.txt"
+    writes = [f"[[call]]\nwrite = {{path = '{path}', content = 'x'}}\n" for path in (outside, "kept.log", "new.txt")]
+    make_repository(cli_env).run("scripted", "".join([*writes, "[[call]]\nsay = 'Done.'\n"]))
+    left = f"(outside of the work tree, ignored by git, in another repository, or as they were before): {outside}, "
+    done = cli_env.inspan("undo", "--yes")
+    assert f"inspan: The agent reported files that stay as they are {left}{cli_env.work / 'kept.log'}.\n" in done.stderr
+    assert (outside.exists(), (cli_env.work / "kept.log").exists(), (cli_env.work / "new.txt").exists()) == (
+        True,
+        True,
+        False,
+    )
+    assert "stay as they are" not in cli_env.inspan("undo", "@last", "new.txt", "--yes").stderr
 
 
 def test_a_path_without_git_is_a_sentence(kept_changes: CliEnv) -> None:
@@ -388,3 +414,23 @@ def test_a_program_undoes_and_applies(changed: CliEnv, monkeypatch: pytest.Monke
     assert caught.value.files == ["kept.txt"]
     with pytest.raises(inspan.InspanError, match="one text"):
         inspan.run_sync(inspan.undo_run(run_id, paths="kept.txt"))
+    with pytest.raises(inspan.InspanError, match="no text"):
+        inspan.run_sync(inspan.undo_run(run_id, paths=cast(list[str], [5])))
+
+
+def test_a_cancelled_call_has_ended_when_its_caller_hears_of_it(
+    changed: CliEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in changed.env.items():
+        monkeypatch.setenv(name, value)
+    run_id = changed.folder().name
+
+    async def cancel() -> dict[str, str]:
+        undoing = asyncio.create_task(inspan.undo_run(run_id))
+        await asyncio.sleep(0)
+        undoing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await undoing
+        return read_files(changed)
+
+    assert inspan.run_sync(cancel()) == FOUND

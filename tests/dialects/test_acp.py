@@ -21,6 +21,7 @@ from inspan.protocol.events import (
     ThreadStarted,
     ToolCompleted,
     ToolFailed,
+    ToolOutput,
     ToolStarted,
     TurnCompleted,
     TurnFailed,
@@ -228,6 +229,21 @@ def test_pieces_are_told_only_where_they_are_wanted() -> None:
         TextSaid(text="One two."),
         TurnCompleted(),
     ]
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_what_a_command_puts_out_is_told_only_where_pieces_are_wanted(partial: bool) -> None:
+    wire = AcpWire(partial=partial).open_session()
+    before = {"kind": "execute", "status": "in_progress", "rawInput": {"command": "make"}}
+    described = [{"type": "content", "content": {"type": "text", "text": "Build it"}}]
+    wire.update("tool_call", toolCallId="shown", title="make", **before, content=described)
+    wire.update("tool_call_update", toolCallId="shown", content=[{"content": {"type": "text", "text": "one\ntwo"}}])
+    wire.update("tool_call", toolCallId="streamed", title="make", **before)
+    for data in ("thr", "ee\n"):
+        wire.update("tool_call_update", toolCallId="streamed", _meta={"terminal_output": {"data": data}})
+    told = [event for event in wire.events if isinstance(event, ToolOutput)]
+    expected = [("shown", "one\ntwo"), ("streamed", "thr"), ("streamed", "three\n")]
+    assert [(event.id, event.text) for event in told] == (expected if partial else [])
 
 
 def test_an_input_that_comes_later_is_waited_for() -> None:

@@ -67,6 +67,14 @@ def read(*frames: Any, partial: bool = False) -> list[Event]:
     return read_events(build_responses_dialect, head_line(), CREATED, *frames, partial=partial)
 
 
+def test_the_stream_of_another_api_is_no_answer() -> None:
+    chunk = {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "Hi"}}]}
+    ended = read_events(build_responses_dialect, head_line(), chunk, "[DONE]", WHOLE)[-1]
+    assert isinstance(ended, TurnFailed)
+    assert ended.failure == "invalid_response"
+    assert ended.message.startswith("Nothing in the answer is a part of one, beginning with ")
+
+
 def test_a_stream_is_told_once_though_its_end_holds_it_all_again() -> None:
     item = message("hello")
     events = read(

@@ -39,6 +39,7 @@ def test_every_guide_stands_under_something_that_people_want_to_do() -> None:
         "Run and follow",
         "Talk and approve",
         "Money and limits",
+        "Confine",
         "See, undo, clean up",
         "Keys and agents",
         "Embed in Python",

@@ -107,7 +107,8 @@ def test_the_site_fits_a_phone_and_a_desk_and_asks_no_other_host(site: Path, bro
             widths: dict[str, int] = browser.evaluate(measure)
             assert {page: each for page, each in widths.items() if each > width} == {}
             assert len(widths) == len(PAGES)
-        ours = (address, "data:", "blob:", "about:")
+        # A worker of the page before may still ask for its script, from a server of ours that has gone since.
+        ours = ("http://127.0.0.1:", "data:", "blob:", "about:")
         assert [asked for asked in browser.requests[before:] if not asked.startswith(ours)] == []
 
 

@@ -29,6 +29,7 @@ from inspan.protocol.events import (
     ThreadStarted,
     ToolCompleted,
     ToolFailed,
+    ToolOutput,
     ToolStarted,
     TurnCompleted,
     TurnFailed,
@@ -214,6 +215,20 @@ def test_text_comes_in_pieces_where_that_is_wanted(partial: bool) -> None:
     assert ("item/agentMessage/delta" in unwanted) is not partial
     told = talk.tell("item/agentMessage/delta", itemId="m", delta="Loo")
     assert told == ([TextDelta(block="m", text="Loo")] if partial else [])
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_what_a_command_puts_out_is_told_where_that_is_wanted(partial: bool) -> None:
+    talk = running(partial=partial)
+    name = "item/commandExecution/outputDelta"
+    assert (name in talk.sent[0]["params"]["capabilities"]["optOutNotificationMethods"]) is not partial
+    item = {"type": "commandExecution", "id": "call_1", "command": COMMAND, "status": "inProgress"}
+    talk.tell("item/started", item=item)
+    told = [*talk.tell(name, itemId="call_1", delta="on"), *talk.tell(name, itemId="call_1", delta="e\ntwo")]
+    expected = [ToolOutput(id="call_1", text="on"), ToolOutput(id="call_1", text="one\ntwo")]
+    assert told == (expected if partial else [])
+    talk.tell("item/completed", item={**item, "status": "completed", "exitCode": 0, "aggregatedOutput": "one\ntwo"})
+    assert talk.tell(name, itemId="call_1", delta="late") == []
 
 
 def test_an_interrupted_turn_ends_with_its_commands_and_the_session_goes_on() -> None:

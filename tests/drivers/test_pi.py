@@ -21,6 +21,7 @@ from inspan.protocol.events import (
     ThreadStarted,
     ToolCompleted,
     ToolFailed,
+    ToolOutput,
     ToolStarted,
     TurnCompleted,
     TurnFailed,
@@ -107,6 +108,12 @@ def test_text_comes_in_pieces_where_they_are_asked_for() -> None:
         *whole[2:],
     ]
     assert whole[2:] == [TextSaid(text="Hello there."), TurnCompleted(usage=CALL, cost_usd=0.0001495)]
+
+
+def test_what_a_tool_puts_out_is_told_where_pieces_are_asked_for() -> None:
+    told = [event for event in events_of(DRIVER, "work", partial=True) if isinstance(event, ToolOutput)]
+    assert [event.text for event in told] == ["out\n", "fine\n"]
+    assert not any(isinstance(event, ToolOutput) for event in events_of(DRIVER, "work"))
 
 
 @pytest.mark.parametrize(

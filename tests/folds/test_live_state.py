@@ -15,6 +15,7 @@ from inspan.protocol.events import (
     RateLimited,
     ThreadStarted,
     ToolCompleted,
+    ToolOutput,
     ToolStarted,
     TurnStarted,
 )
@@ -43,7 +44,7 @@ def _fold(events: list[Event], *, stays_open: bool = True, prompted: bool = True
         (_OPENED, "● working (8.0s)"),
         ([*_OPENED, _TOOL], "● working: pytest -q (7.0s)"),
         ([*_OPENED, _TOOL, ToolCompleted(id="t")], "● working (6.0s)"),
-        ([*_OPENED, _TOOL, _ASKED], "▲ needs you: allow git push origin?"),
+        ([*_OPENED, _TOOL, _ASKED], "▲ needs you: allow git push ␊ origin?"),
         ([*_OPENED, _ASKED, PermissionAnswered(id="q", allowed=True)], "● working (6.0s)"),
         ([*_OPENED, QuestionAsked(id="q", questions=[Question(text="Which?")])], "▲ needs you: Which?"),
         ([*_OPENED, RateLimited(message="wait", resets_at=175.0)], "◷ rate limited: lifts in 1m05s"),
@@ -83,3 +84,17 @@ def test_a_long_command_is_shortened_and_harmless() -> None:
 )
 def test_an_outcome_has_its_glyph(outcome: str, words: str) -> None:
     assert format_outcome(outcome, "r") == words
+
+
+@pytest.mark.parametrize(
+    ("events", "output"),
+    [
+        ([_TOOL], ""),
+        ([_TOOL, ToolOutput(id="t", text="12 %")], "12 %"),
+        ([_TOOL, ToolOutput(id="t", text="12 %"), ToolOutput(id="t", text="13 %")], "13 %"),
+        ([_TOOL, ToolOutput(id="t", text="12 %"), ToolCompleted(id="t")], ""),
+        ([_TOOL, ToolOutput(id="t", text="12 %"), ToolStarted(id="u", name="Bash")], ""),
+    ],
+)
+def test_the_output_is_that_of_the_tool_at_work(events: list[Event], output: str) -> None:
+    assert _fold([*_OPENED, *events]).output == output

@@ -71,6 +71,12 @@ def test_nobody_is_paid_for_the_answers_of_a_script_or_a_cassette(model_from: st
         assert told.cost == Cost(kind="not_paid", not_paid_usd=usd)
 
 
+def test_an_agent_that_asked_its_script_nothing_has_paid_nobody() -> None:
+    silent = Summary(model_from="script:/s.toml")
+    silent.add(TurnCompleted(usage=Usage(), cost_usd=0.0))
+    assert silent.cost == Cost(kind="not_paid")
+
+
 def test_an_agent_that_went_past_its_script_may_have_paid() -> None:
     past = Summary(model_from="script:/s.toml")
     past.add(TurnCompleted(usage=ONE, cost_usd=9.0))

@@ -68,6 +68,37 @@ loop.run_until_complete(here())
 if sys.argv[1] == "closed":
     loop.close()
 """
+# The second Ctrl-C of two at once falls into whatever runs then: here, into the n-th call of a function by its name.
+_INTERRUPTED_TWICE = """
+import signal, sys
+import anyio, asyncio, os, uvloop
+import inspan, inspan.system.cancellation
+
+inspan.system.cancellation._INTERRUPTED_S = 0.5
+loop, name, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
+calls = []
+
+def interrupt(frame, event, argument):
+    if event == "call" and frame.f_code.co_qualname.endswith(name):
+        calls.append(name)
+        if len(calls) == number:
+            sys.setprofile(None)
+            print("interrupted", flush=True)
+            raise KeyboardInterrupt
+
+async def interrupts():
+    while not os.path.exists("here"):
+        await asyncio.sleep(0.01)
+    sys.setprofile(interrupt)
+    signal.raise_signal(signal.SIGINT)
+
+async def waits():
+    first = asyncio.create_task(interrupts())
+    await inspan.run(inspan.Task(prompt="do it", cwd=os.getcwd(), agent="codex"))
+
+RUN = {"asyncio": asyncio.run, "uvloop": uvloop.run, "anyio": lambda work: anyio.run(lambda: work)}
+RUN[loop](waits())
+"""
 each_runner = pytest.mark.parametrize("loop", ["asyncio", "uvloop", "anyio"])
 
 
@@ -87,6 +118,51 @@ def test_a_program_that_is_interrupted_ends_its_run_first(
         program.send_signal(signal.SIGINT)  # Now it may leave everything as it is; the agent dies with it.
         program.communicate(timeout=WAIT_S)
     assert program.returncode
+    wait_until(lambda: not find_processes(str(run_env.root / "puppet")), "end of the agent")
+
+
+@each_runner
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("RunExecution._reap", 1),
+        ("_wait.<locals>._on_completion", 1),
+        ("_wait.<locals>._on_completion", 2),
+        ("_Waiter.wake", 1),
+        ("_Waiter.wake", 2),
+        ("_Waiter.cancel", 1),
+        ("set_in_loop.<locals>.<lambda>", 1),
+        ("RunExecution._conclude", 1),
+    ],
+)
+def test_a_second_interrupt_in_any_callback_of_the_loop_leaves_nobody_waiting(
+    run_env: RunEnv, use_fake_agent: Play, loop: str, name: str, number: int
+) -> None:
+    _interrupt_twice(run_env, use_fake_agent, loop, name, number)
+
+
+@pytest.mark.parametrize("number", range(1, 9))
+def test_a_second_interrupt_between_two_steps_of_the_loop_leaves_nobody_waiting(
+    run_env: RunEnv, use_fake_agent: Play, number: int
+) -> None:
+    """What the loop was about to call is lost then: also the next step of the task that waits for the run."""
+    _interrupt_twice(run_env, use_fake_agent, "asyncio", "Handle._run", number)
+
+
+def _interrupt_twice(run_env: RunEnv, use_fake_agent: Play, loop: str, name: str, number: int) -> None:
+    use_fake_agent(_DEAF)
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED_TWICE, loop, name, str(number)],
+        cwd=run_env.work,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
+    )
+    assert done.stdout == "interrupted\n"
+    # Behind it, asyncio may name a task of the run whose next step it has lost.
+    assert "\nKeyboardInterrupt\n" in done.stderr
+    assert done.returncode == 130 or done.returncode == -signal.SIGINT
     wait_until(lambda: not find_processes(str(run_env.root / "puppet")), "end of the agent")
 
 

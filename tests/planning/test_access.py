@@ -72,6 +72,8 @@ def test_a_key_that_is_set_but_empty_is_named_as_such(name: str, env: dict[str, 
     with pytest.raises(CredentialsMissing, match=f"{variable} is set, but empty"):
         check(name, {**env, variable: ""})
     with pytest.raises(CredentialsMissing, match=f"{variable} is set, but empty"):
+        check(name, {**env, variable: " \t"})
+    with pytest.raises(CredentialsMissing, match=f"{variable} is set, but empty"):
         check(name, {**env, variable: KEY}, task_env={variable: ""})
 
 

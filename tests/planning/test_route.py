@@ -297,6 +297,9 @@ def test_a_key_or_a_proxy_that_cannot_be_used_is_refused_before_anything_starts(
     with pytest.raises(BadInput, match="cannot be sent in a header") as caught:
         build_route("claude", Credential(kind="key", description="key", key=f"{KEY}\n", variable="ANTHROPIC_API_KEY"))
     assert KEY not in str(caught.value)
+    with pytest.raises(BadInput) as caught:
+        build_route("claude", Credential(kind="key", description="key in A_KEY", key="a\tb", variable="A_KEY"))
+    assert caught.value.next_step == "Look at the key in A_KEY."
     proxied = {"https_proxy": "socks5://me:pass-word@x"}
     with pytest.raises(BadInput, match="socks5 is not supported") as caught:
         build_route("claude", a_key("ANTHROPIC_API_KEY"), proxied)

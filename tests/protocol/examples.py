@@ -36,6 +36,7 @@ from inspan.protocol.events import (
     ToolAnswered,
     ToolCompleted,
     ToolFailed,
+    ToolOutput,
     ToolRequested,
     ToolStarted,
     TurnCompleted,
@@ -45,6 +46,7 @@ from inspan.protocol.events import (
     Unrecognized,
     UsageDiffers,
     UsageReported,
+    WorktreeLeft,
 )
 from inspan.protocol.usage import Usage
 from inspan.protocol.wire import SCHEMA
@@ -67,14 +69,20 @@ STARTED = RunStarted(
     sandbox="none",
     containment="bwrap",
     access="full",
+    private=True,
+    net="gateway",
+    resources={"pids": 512},
     ask=["*"],
     model_from="script:/x.toml",
     credential="key in A_KEY",
+    base_url="http://127.0.0.1:9",
     budgets={"run": "2usd"},
     timeout_s=600.0,
     session=True,
     warnings=["not tested"],
     name="n",
+    worktree_of="/w",
+    branch="inspan/n",
     inspan="0.1.0",
 )
 ENDED = RunEnded(
@@ -130,6 +138,7 @@ EXAMPLES: tuple[Event, ...] = (
     CitationsGiven(citations=[Citation(url="https://a.example", title="A", date="2026-01-01", number=1)]),
     ReasoningSaid(text="hm", parent="tool_1"),
     ToolStarted(id="1", name="shell", input={"command": ["ls", {"deep": [None, True, 1.5]}]}, parent="0"),
+    ToolOutput(id="1", text="collected 12 items"),
     ToolCompleted(id="1", name="shell", output="a\r\nb"),
     ToolFailed(id="1", name="shell", output="no", denied=True),
     CommandExecuted(id="1", command="ls", exit_code=0),
@@ -174,6 +183,7 @@ EXAMPLES: tuple[Event, ...] = (
     BudgetRefused(node="run 1", message="no room", call=2, next="more"),
     UsageDiffers(told=USAGE, measured=USAGE, percent=1.5),
     RateLimited(message="wait", resets_at=1700000000.5, held=True),
+    WorktreeLeft(path="/w/1", kept=True, branch="inspan/b", files=1, ignored=2, commits=3, problem="odd"),
     ErrorReported(message="hm"),
     Unrecognized(raw="{}", note="frame 'x'"),
     EndingBegan(reason="stopped", message="asked to stop"),

@@ -34,6 +34,7 @@ from inspan.protocol.events import (
     TurnFailed,
     Unrecognized,
     UsageDiffers,
+    WorktreeLeft,
 )
 from inspan.protocol.usage import Usage
 from inspan.reporters.narration import Kind
@@ -140,6 +141,26 @@ NARRATED: list[tuple[Event, list[tuple[Kind, str]]]] = [
     (
         UsageDiffers(told=Usage(input=90), measured=Usage(input=100), percent=10.0),
         [("warning", "! the agent counted 90 tokens, the gateway 100: 10% apart\n")],
+    ),
+    (
+        WorktreeLeft(path="/w/20261118-010203004-5", kept=False),
+        [("note", "  worktree removed: nothing was changed in it\n")],
+    ),
+    (WorktreeLeft(path="/w/1", kept=True, problem="git is odd"), [("warning", "! git is odd\n")]),
+    (
+        WorktreeLeft(path="/w/20261118-010203004-5", kept=True, branch="inspan/b", files=2, commits=1, ignored=1),
+        [
+            (
+                "note",
+                "  worktree kept on branch inspan/b: 2 uncommitted files, 1 commit, 1 ignored, "
+                "in /w/20261118-010203004-5\n",
+            ),
+            (
+                "note",
+                "  → `inspan apply pqkv` brings its changes here, `git merge inspan/b` its commits; "
+                "`inspan worktrees rm pqkv` removes it\n",
+            ),
+        ],
     ),
     (ErrorReported(message="odd"), [("warning", "! odd\n")]),
     (TurnFailed(failure="network", message="cut"), [("failure", "! turn failed (network): cut\n")]),

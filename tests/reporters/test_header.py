@@ -47,6 +47,21 @@ def build(**changed: Any) -> RunStarted:
             {"mode": "review", "access": "read_only_sandbox", "sandbox": "bwrap"},
             "▶ anyone 1.2 · /w · review · read only (bwrap), network open",
         ),
+        (
+            {"access": "sandbox", "sandbox": "bwrap", "private": True, "net": "gateway"},
+            "▶ anyone 1.2 · /w · writes only in its folder, sees it and the system alone (bwrap), "
+            "reaches nothing but its model",
+        ),
+        (
+            {"access": "sandbox", "sandbox": "bwrap", "private": True, "net": "allow=a.example,b.example:22"},
+            "▶ anyone 1.2 · /w · writes only in its folder, sees it and the system alone (bwrap), "
+            "reaches its model and a.example, b.example:22",
+        ),
+        (
+            {"access": "read_only_sandbox", "sandbox": "bwrap", "private": True, "net": "open"},
+            "▶ anyone 1.2 · /w · read only, sees its folder and the system alone (bwrap), network open",
+        ),
+        ({"access": "remote", "private": True, "net": "gateway"}, "▶ anyone 1.2 · /w · no access to this machine"),
         ({"mode": "complete", "access": "no_tools"}, "▶ anyone 1.2 · /w · complete · no tools"),
         ({"access": "remote"}, "▶ anyone 1.2 · /w · no access to this machine"),
     ],
@@ -66,6 +81,10 @@ def test_the_first_line_is_what_is_true(changed: dict[str, Any], first: str) -> 
         ),
         ({"timeout_s": 7200.0}, "  run hkb3 (20260101-000000000-1) · ends after 2h (--timeout)"),
         ({"timeout_s": 5.0}, "  run hkb3 (20260101-000000000-1) · ends after 5s (--timeout)"),
+        (
+            {"resources": {"memory_bytes": 4 * 1024**3, "cpus": 1.5, "pids": 512}},
+            "  run hkb3 (20260101-000000000-1) · memory 4 GiB · 1.5 cpus · 512 processes",
+        ),
         (
             {"budgets": {"run": "2usd", "project": "20usd/day"}},
             "  run hkb3 (20260101-000000000-1) · budget 2usd · project's budget 20usd/day",

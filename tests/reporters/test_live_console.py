@@ -265,6 +265,23 @@ def test_the_clock_alone_is_drawn_once_a_second() -> None:
     assert len(drawn) == 2
 
 
+def test_a_spinner_turns_four_times_a_second_and_a_clock_once() -> None:
+    session = Session(spins=True).show(*BEGUN)
+    session.now += 0.3
+    session.show(shell())
+    assert session.rows
+    drawn: list[str] = []
+    for _ in range(40):
+        session.now += 0.05
+        session.console.tick()
+        drawn += session.stream.getvalue().split("\x1b8")[:-1]
+        assert session.rows
+    assert (len(drawn), sum("working" in each for each in drawn)) == (8, 2)
+    assert session.console.wait_s == 0.25
+    session.show(ToolCompleted(id="1"), CommandExecuted(id="1", command="pytest", exit_code=0))
+    assert session.console.wait_s == 0.5, "nothing turns while the model is waited for"
+
+
 def test_a_run_that_is_over_has_no_status_line() -> None:
     session = Session(status=False).show(*BEGUN, shell())
     assert session.rows == ["● pytest -q"]

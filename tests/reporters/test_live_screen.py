@@ -128,6 +128,29 @@ def test_a_status_that_stays_the_same_is_not_drawn_again() -> None:
     assert shown.bytes == before
 
 
+def test_a_status_of_which_only_the_glyph_changes_costs_the_glyph() -> None:
+    shown = Shown()
+    shown.screen.write(("text", ""))
+    shown.draw("◐ working · 12s")
+    before = shown.bytes
+    shown.now += 1.0
+    shown.draw("◓ working · 12s")
+    assert shown.rows == ["text", "◓ working · 12s"]
+    assert shown.bytes - before == len("\x1b7\r\r\n\x1b[36m◓\x1b[0m\x1b8")
+    shown.screen.write((" goes on", ""))
+    assert shown.rows == ["text goes on", "◓ working · 12s"]
+
+
+def test_after_a_resize_a_glyph_is_not_all_that_is_drawn() -> None:
+    shown = Shown()
+    shown.draw("◐ working · 12s")
+    shown.size = (12, 6)
+    shown.emulated.resize(6, 12)
+    shown.now += 1.0
+    shown.draw("◓ working · 12s")
+    assert shown.rows[-1] == "◓ working …"
+
+
 def test_draws_keep_their_distance_unless_the_status_was_taken_away() -> None:
     shown = Shown()
     shown.draw("busy")

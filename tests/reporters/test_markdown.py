@@ -1,11 +1,14 @@
 """Markdown on a terminal: the same in any pieces, and as early as it can be decided."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from inspan.reporters.live_screen import Span
 from inspan.reporters.markdown import MarkdownStream
+from inspan.reporters.text import MAX_OUTPUT_BYTES
 
 
 def render(*pieces: str) -> list[Span]:
@@ -80,3 +83,13 @@ def test_an_open_mark_is_waited_for_and_not_for_ever() -> None:
     stream = MarkdownStream()
     assert "".join(text for text, _ in stream.feed("Words **and then")) == "Words "
     assert "".join(text for text, _ in stream.feed(" many more" * 30)).startswith("**and then many more")
+
+
+@pytest.mark.parametrize("mark", ["**a ", "*a ", "`a ", "``a` ", "[a](b ", "**`*[~~ "])
+def test_a_long_line_of_marks_that_never_close_takes_no_minutes(mark: str) -> None:
+    text = mark * (MAX_OUTPUT_BYTES // len(mark))
+    began = time.process_time()
+    stream = MarkdownStream()
+    shown = "".join(text for text, _ in [*stream.feed(text), *stream.end()])
+    assert shown == text
+    assert time.process_time() - began < 5.0

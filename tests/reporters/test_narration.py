@@ -14,6 +14,7 @@ from inspan.protocol.events import (
     TextSaid,
     ThreadStarted,
     ToolAnswered,
+    ToolOutput,
     ToolRequested,
     ToolStarted,
     TurnCompleted,
@@ -39,6 +40,7 @@ SILENT = {
     CommandExecuted,
     UsageReported,
     BudgetRefused,
+    ToolOutput,
 }
 PIECES = (TextDelta(block="1", text="I wi"), TextDelta(block="1", text="ll."))
 

@@ -1,8 +1,10 @@
 """The words of the status line: what a run does, what it has used, which limit is near."""
 
+import msgspec
 import pytest
 
 from inspan.folds.live_state import LiveState
+from inspan.protocol.session import SessionStatus
 from inspan.reporters.status_line import RunFigures, format_status
 
 NOW = 1000.0
@@ -81,3 +83,42 @@ def test_a_long_subject_leaves_room_for_the_rest() -> None:
     assert show(state).endswith("x… (0s) · 1m04s · 31k tokens · $0.02 · Ctrl-C stops")
     assert show(state, columns=70).endswith("x… (0s) · 1m04s · 31k tokens · $0.02")
     assert show(state, columns=100).endswith("x… (0s) · 1m04s · 31k tokens · $0.02 · Ctrl-C stops")
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (
+            120,
+            "● working · pytest -q (12s) · 1m04s · tests/test_basket.py ....... [ 42%]"
+            " · 31k tokens · $0.02 · Ctrl-C stops",
+        ),
+        (80, "● working · pytest -q (12s) · 1m04s · tests/test_basket.py ..… · 31k tokens"),
+        (60, "● working · pytest -q (12s) · 1m04s · tests/test_basket.py…"),
+        (40, "● working · pytest -q (12s) · 1m04s"),
+    ],
+)
+def test_the_end_of_what_a_tool_puts_out_stands_behind_the_clock(columns: int, shown: str) -> None:
+    state = msgspec.structs.replace(WORKING, output="tests/test_basket.py ....... [ 42%]")
+    assert show(state, columns=columns) == shown
+
+
+def test_a_short_output_takes_no_more_than_it_needs() -> None:
+    state = msgspec.structs.replace(WORKING, output="12 %")
+    assert show(state) == "● working · pytest -q (12s) · 1m04s · 12 % · 31k tokens · $0.02 · Ctrl-C stops"
+
+
+@pytest.mark.parametrize("status", ["waiting", "rate_limited"])
+def test_a_tool_that_is_not_at_work_shows_no_output(status: SessionStatus) -> None:
+    assert "12 %" not in show(LiveState(status=status, subject="a", output="12 %"))
+
+
+def test_only_the_glyph_of_a_run_that_works_turns() -> None:
+    def glyphs(state: LiveState) -> list[str]:
+        turns = [format_status(state, FIGURES, now=NOW, columns=80, turn=turn) for turn in range(5)]
+        assert len({spans[0][0][1:] for spans in turns}) == 1
+        return [spans[0][0][0] for spans in turns]
+
+    assert glyphs(WORKING) == glyphs(LiveState(status="starting")) == list("◐◓◑◒◐")
+    assert set(glyphs(LiveState(status="working", waits_for_model=True))) == {"○"}
+    assert set(glyphs(LiveState(status="waiting", subject="a", asks_for="permission"))) == {"▲"}

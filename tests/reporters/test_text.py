@@ -1,5 +1,6 @@
 """Cutting keeps whole characters and counts what it leaves out, whatever the pieces."""
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +10,9 @@ from inspan.reporters.text import (
     Truncator,
     describe_timeout,
     escape_controls,
+    escape_json,
     format_duration,
+    one_line,
     replace_surrogates,
     truncate,
     truncate_bytes,
@@ -74,6 +77,24 @@ def test_pieces_are_cut_as_their_whole_would_be(pieces: list[str], before_border
 
 def test_control_characters_are_shown_and_tabs_and_newlines_stay() -> None:
     assert escape_controls("\x1b[2J\x07\r\x00 \x7f\x9b a\tb\nc") == "␛[2J␇␍␀ \ufffd\ufffd a\tb\nc"
+
+
+@pytest.mark.parametrize("code", [0xAD, 0x61C, 0x200B, 0x200F, 0x2028, 0x202E, 0x2066, 0x3164, 0xFEFF, 0xE0041])
+def test_what_turns_text_around_or_cannot_be_seen_is_shown(code: int) -> None:
+    assert escape_controls(f"a{chr(code)}b") == one_line(f"a{chr(code)}b") == "a\ufffdb"
+
+
+def test_what_emoji_and_scripts_are_written_with_stays() -> None:
+    text = "👩\u200d👩\u200d👧 ❤\ufe0f می\u200cخواهم e\u0301"
+    assert escape_controls(text) == one_line(text) == text
+
+
+@BOUNDED
+@given(st.text())
+def test_json_for_a_terminal_has_the_same_value_and_nothing_to_obey(text: str) -> None:
+    for_terminal = escape_json(msgspec.json.encode(replace_surrogates(text)).decode())
+    assert msgspec.json.decode(for_terminal) == replace_surrogates(text)
+    assert escape_controls(for_terminal) == for_terminal
 
 
 @pytest.mark.parametrize(("text", "shown"), [("🦀 é", "🦀 é"), ("a\ud83eb\udcff", "a?b?"), ("", "")])

@@ -109,6 +109,16 @@ def test_a_run_that_changed_nothing_tells_nothing(watched_repository: WatchedRep
     assert not (watched_repository.folder / "snapshot/owner").exists()
 
 
+def test_a_run_that_wrote_over_an_object_has_no_snapshots(watched_repository: WatchedRepository) -> None:
+    def forge() -> None:
+        watched_repository.overwrite_object("HEAD:kept.txt", "blob", b"forged\n")
+        watched_repository.write("kept.txt", "changed\n")
+
+    assert watched_repository.run(forge) == [watched_repository.event("kept.txt", "modified")]
+    assert not watched_repository.known.before
+    assert "An object of the repository is not what its name says" in watched_repository.known.problem
+
+
 def test_the_first_snapshot_is_there_to_be_compared_while_the_run_goes_on(
     watched_repository: WatchedRepository,
 ) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from inspan.protocol.ids import make_short_name
 from inspan.stores.event_log import read_log
 from tests.cli.scenarios import SAYS_HELLO, WAITS
-from tests.cli_env import CliEnv, processes_of, wait_until
+from tests.cli_env import CliEnv, SavedCliEnv, processes_of, wait_until
 
 from .audit_signals import Moment, signal_command, signal_supervisor
 from .fake_agent import Fake, fake_agent_env
@@ -128,12 +129,21 @@ def _follow(cli_env: CliEnv, env: dict[str, str], *more: str) -> subprocess.Comp
     )
 
 
-def _warm_up(cli_env: CliEnv) -> CliEnv:
+@pytest.fixture(scope="module")
+def saved_env(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, str]) -> SavedCliEnv:
     """What is found out once, such as which containment works here, would start programs and take its time."""
-    run_id = cli_env.detach("scripted", SAYS_HELLO)
-    cli_env.inspan("wait", run_id)
-    cli_env.inspan("rm", run_id)
-    return cli_env
+    made = CliEnv(tmp_path_factory.mktemp("warm"), binaries=binaries)
+    run_id = made.run("scripted", SAYS_HELLO).run_id
+    made.inspan("rm", run_id)
+    assert _list_left(made) == []
+    return SavedCliEnv(made)
+
+
+@pytest.fixture
+def warm_env(saved_env: SavedCliEnv) -> Iterator[CliEnv]:
+    """A house in which a run has been before, and none is left."""
+    yield saved_env.restore()
+    saved_env.close()
 
 
 def _list_left(cli_env: CliEnv) -> list[Path]:
@@ -141,20 +151,20 @@ def _list_left(cli_env: CliEnv) -> list[Path]:
 
 
 @pytest.mark.parametrize("moment", BEFORE, ids=str)
-def test_a_command_told_to_go_before_it_has_claimed_a_run_leaves_none(cli_env: CliEnv, moment: Moment) -> None:
-    done = _follow(_warm_up(cli_env), signal_command(cli_env, moment, signal.SIGTERM))
+def test_a_command_told_to_go_before_it_has_claimed_a_run_leaves_none(warm_env: CliEnv, moment: Moment) -> None:
+    done = _follow(warm_env, signal_command(warm_env, moment, signal.SIGTERM))
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, "", "")
-    assert _list_left(cli_env) == []
+    assert _list_left(warm_env) == []
 
 
 @pytest.mark.parametrize("moment", BEFORE, ids=str)
 def test_an_interrupt_before_a_run_is_claimed_leaves_neither_a_run_nor_a_traceback(
-    cli_env: CliEnv, moment: Moment
+    warm_env: CliEnv, moment: Moment
 ) -> None:
-    done = _follow(_warm_up(cli_env), signal_command(cli_env, moment, signal.SIGINT))
+    done = _follow(warm_env, signal_command(warm_env, moment, signal.SIGINT))
     assert done.returncode in (130, -signal.SIGINT)
     assert (done.stdout, done.stderr.strip()) == ("", "")
-    assert _list_left(cli_env) == []
+    assert _list_left(warm_env) == []
 
 
 @pytest.mark.parametrize(
@@ -162,31 +172,31 @@ def test_an_interrupt_before_a_run_is_claimed_leaves_neither_a_run_nor_a_traceba
 )
 @pytest.mark.parametrize("moment", AFTER, ids=str)
 def test_a_command_told_to_go_later_stops_its_run(
-    cli_env: CliEnv, moment: Moment, number: signal.Signals, code: int, reason: str
+    warm_env: CliEnv, moment: Moment, number: signal.Signals, code: int, reason: str
 ) -> None:
-    done = _follow(_warm_up(cli_env), signal_command(cli_env, moment, number))
-    run_id = cli_env.folder().name
+    done = _follow(warm_env, signal_command(warm_env, moment, number))
+    run_id = warm_env.folder().name
     assert (done.returncode, done.stdout) == (code, "")
     assert "Traceback" not in done.stderr
-    ended = cli_env.events(run_id)[-1]
+    ended = warm_env.events(run_id)[-1]
     assert (ended["outcome"], ended["reason"]) == ("cancelled", reason)
     assert processes_of(run_id) == []
 
 
 @pytest.mark.parametrize("moment", CLAIMED, ids=str)
-def test_a_terminal_that_closes_then_ends_the_command_alone(cli_env: CliEnv, moment: Moment) -> None:
-    done = _follow(_warm_up(cli_env), signal_command(cli_env, moment, signal.SIGHUP))
+def test_a_terminal_that_closes_then_ends_the_command_alone(warm_env: CliEnv, moment: Moment) -> None:
+    done = _follow(warm_env, signal_command(warm_env, moment, signal.SIGHUP))
     assert done.returncode == -signal.SIGHUP
-    (cli_env.work / "go").touch()
-    assert cli_env.inspan("wait", "@last").returncode == 0
+    (warm_env.work / "go").touch()
+    assert warm_env.inspan("wait", "@last").returncode == 0
 
 
 @pytest.mark.parametrize("moment", CLAIMED, ids=str)
-def test_a_detaching_command_told_to_go_too_late_still_names_its_run(cli_env: CliEnv, moment: Moment) -> None:
-    done = _follow(_warm_up(cli_env), signal_command(cli_env, moment, signal.SIGTERM), "-d")
-    assert (done.returncode, done.stdout) == (0, f"{cli_env.folder().name}\n")
-    (cli_env.work / "go").touch()
-    assert cli_env.inspan("wait", "@last").returncode == 0
+def test_a_detaching_command_told_to_go_too_late_still_names_its_run(warm_env: CliEnv, moment: Moment) -> None:
+    done = _follow(warm_env, signal_command(warm_env, moment, signal.SIGTERM), "-d")
+    assert (done.returncode, done.stdout) == (0, f"{warm_env.folder().name}\n")
+    (warm_env.work / "go").touch()
+    assert warm_env.inspan("wait", "@last").returncode == 0
 
 
 CLOSED = [tuple(number for number in range(3) if which >> number & 1) for which in range(1, 8)]

@@ -14,6 +14,7 @@ from inspan.runs.undo import FileStep, UndoRecord, carry_out, plan_undo, read_un
 from inspan.stores import git_tree
 from inspan.stores.run_folder import RunFolder, lock_run
 from inspan.stores.snapshot import Snapshot, load_snapshot, save_snapshot
+from inspan.stores.snapshot_steps import ForgedSnapshot
 from inspan.system import file_locks
 from tests.stores.snapshot_repository import wrap_git
 
@@ -53,6 +54,11 @@ def _replace_file_by_folder(repository: UndoRepository) -> None:
     _remove(repository, "kept.txt")
     repository.write("kept.txt/a/b", "x")
     repository.write("kept.txt/c", "y")
+
+
+def _replace_file_by_empty_folder(repository: UndoRepository) -> None:
+    _remove(repository, "kept.txt")
+    (repository.top / "kept.txt").mkdir()
 
 
 def _replace_folder_by_file(repository: UndoRepository) -> None:
@@ -624,6 +630,76 @@ def test_a_git_that_fails_changes_nothing(
     with pytest.raises(UndoRefused, match="failed: fatal: no"):
         repository.change(run, "undo")
     assert repository.list_tree() == before
+
+
+def test_an_empty_folder_in_the_place_of_a_file_gives_way(repository: UndoRepository) -> None:
+    before = repository.list_tree()
+    run = repository.run(lambda: _replace_file_by_empty_folder(repository))
+    repository.change(run, "undo")
+    assert repository.list_tree() == before
+
+
+def test_a_file_with_two_names_is_undone_and_applied(repository: UndoRepository) -> None:
+    os.link(repository.top / "kept.txt", repository.top / "twin.txt")
+    os.link(repository.top / "kept.txt", repository.root / "outside.txt")
+    repository.commit()
+    before = repository.list_tree()
+    run = repository.run(lambda: repository.write("kept.txt", "changed\n"))
+    after = repository.list_tree()
+    repository.change(run, "undo")
+    assert repository.list_tree() == before
+    assert (repository.root / "outside.txt").read_text() == "changed\n"
+    repository.change(run, "apply")
+    assert repository.list_tree() == after
+
+
+def _forge_content(repository: UndoRepository) -> None:
+    repository.overwrite_object("HEAD:kept.txt", "blob", b"forged\n")
+    repository.write("kept.txt", "changed\n")
+
+
+def _forge_tree(repository: UndoRepository) -> None:
+    """The tree of the commit becomes the one that the run leaves: as if nothing had been changed."""
+    repository.write("kept.txt", "changed\n")
+    new = repository.git("hash-object", "-w", "kept.txt").strip()
+    gone = repository.git("rev-parse", "HEAD:gone.txt").strip()
+    entries = [("gone.txt", gone), ("kept.txt", new)]
+    content = b"".join(f"100644 {name}\0".encode() + bytes.fromhex(identity) for name, identity in entries)
+    repository.overwrite_object("HEAD^{tree}", "tree", content)
+
+
+@pytest.mark.parametrize("forge", [_forge_content, _forge_tree])
+def test_objects_that_the_run_wrote_over_are_not_believed(
+    repository: UndoRepository, forge: Callable[[UndoRepository], None]
+) -> None:
+    with pytest.raises(ForgedSnapshot, match="not what its name says"):
+        repository.run(lambda: forge(repository))
+
+
+def test_forged_contents_are_not_written_where_the_snapshots_still_need_the_repository(
+    repository: UndoRepository,
+) -> None:
+    run = repository.run(lambda: repository.write("kept.txt", "changed\n"), packed=False)
+    repository.overwrite_object("HEAD:kept.txt", "blob", b"forged\n")
+    with pytest.raises(UndoRefused, match="not what its name says"):
+        repository.change(run, "undo")
+    assert (repository.top / "kept.txt").read_text() == "changed\n"
+
+
+def test_a_file_that_grew_beyond_measure_is_not_read(repository: UndoRepository) -> None:
+    run = repository.run(lambda: repository.write("kept.txt", "changed\n"))
+    os.truncate(repository.top / "kept.txt", 1 << 42)
+    with pytest.raises(UndoRefused, match="changed since the run"):
+        repository.change(run, "undo")
+
+
+def test_a_large_file_of_the_repository_is_applied_again(repository: UndoRepository) -> None:
+    (repository.top / "large").write_bytes(bytes(git_tree.LARGE_BYTES + 1))
+    repository.commit()
+    run = repository.run(lambda: _remove(repository, "large"))
+    repository.change(run, "undo")
+    assert (repository.top / "large").stat().st_size == git_tree.LARGE_BYTES + 1
+    assert [each.path for each in repository.change(run, "apply").files] == ["large"]
 
 
 def test_files_that_change_between_question_and_answer_are_not_touched(repository: UndoRepository) -> None:

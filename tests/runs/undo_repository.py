@@ -24,8 +24,8 @@ class UndoRepository(SnapshotRepository):
         super().__init__(root)
         self.state = str(root / "state")
 
-    def run(self, act: Callable[[], object], *, indexed: bool = False) -> RunFolder:
-        """A run that did this and has ended."""
+    def run(self, act: Callable[[], object], *, indexed: bool = False, packed: bool = True) -> RunFolder:
+        """A run that did this and has ended; its snapshots need the repository if they are not `packed`."""
         run = claim_folder(f"{self.state}/projects/p/t/runs", pid=1)
         self.folder = Path(run.path)
         started = msgspec.structs.replace(STARTED, run_id=run.run_id, cwd=str(self.top))
@@ -37,7 +37,7 @@ class UndoRepository(SnapshotRepository):
         Path(run.log).write_bytes(b"".join(records))
         self.take_first()
         act()
-        self.take_second()
+        self.take_second(packed=packed)
         if indexed:
             reindex(self.state)
         return run

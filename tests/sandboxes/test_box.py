@@ -2,11 +2,8 @@
 
 import json
 import os
-import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,59 +16,16 @@ from inspan.sandboxes.bwrap import SANDBOX
 from inspan.stores.event_log import read_log
 from tests.cli_env import CliEnv, wait_until
 from tests.running.fake_agent import Fake, detach_fake_agent, fake_agent_env, run_fake_agent, wait_for_event
+from tests.sandboxes.inside import ACTS, run_in_box
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
-
-# Tries what the prompt asks for, each as `name: expression`, and says what came of it as JSON.
-_ACTS = """
-import socket, subprocess
-def write(path):
-    with open(path, "w") as file: file.write("x")
-    return "written"
-def shell(command): return subprocess.run(["sh", "-c", command], capture_output=True, text=True).returncode
-def reach(path):
-    with socket.socket(socket.AF_UNIX) as client: client.connect(path)
-    return "reached"
-def walk(top): return sorted(os.path.join(at, name) for at, _, files in os.walk(top) for name in files)
-begin()
-for name, expression in json.loads(prompt).items():
-    try: result = eval(expression)
-    except Exception as error: result = type(error).__name__
-    say(json.dumps({name: result}))
-put(type="turn.completed", usage={"input_tokens": 0, "output_tokens": 0})
-"""
-
-
-@pytest.fixture(params=["owner", "ordinary user"])
-def each_user_env(request: pytest.FixtureRequest) -> CliEnv:
-    return request.getfixturevalue("cli_env" if request.param == "owner" else "user_cli_env")
-
-
-@pytest.fixture
-def folder_outside_tmp() -> Iterator[Path]:
-    """A folder that the private /tmp of the box does not cover."""
-    path = Path(tempfile.mkdtemp(dir="/var/tmp"))
-    yield path
-    shutil.rmtree(path)
-
-
-def _run_in_box(
-    cli_env: CliEnv, fake: Fake, *more: str, env: dict[str, str] | None = None, **tries: str
-) -> dict[str, Any]:
-    """What came of each try, told by an agent in the box."""
-    given = {**fake_agent_env(fake, _ACTS), **(env or {})}
-    code, _, stderr = run_fake_agent(cli_env, given, "--sandbox", "bwrap", *more, prompt=json.dumps(tries))
-    assert code == 0, stderr
-    assert cli_env.events()[0]["sandbox"] == "bwrap"
-    said = [event["text"] for event in cli_env.events() if event["kind"] == "text_said"]
-    return {name: result for text in said for name, result in json.loads(text).items()}
 
 
 def test_only_the_working_folder_and_its_own_can_be_written(
     each_user_env: CliEnv, fake: Fake, folder_outside_tmp: Path
 ) -> None:
     each_user_env.env["HOME"] = str(folder_outside_tmp)
-    found = _run_in_box(
+    found = run_in_box(
         each_user_env,
         fake,
         root='write("/inside")',
@@ -86,7 +40,9 @@ def test_only_the_working_folder_and_its_own_can_be_written(
         temporary=f'write("/tmp/inside-{os.getpid()}")',
     )
     refused = {name: result for name, result in found.items() if result != "written"}
-    assert sorted(found.keys() - refused.keys()) == ["run_folder", "state", "task_folder", "temporary", "working"]
+    written = ["home", "run_folder", "state", "task_folder", "temporary", "working"]
+    assert sorted(found.keys() - refused.keys()) == written
+    assert not (folder_outside_tmp / "inside").exists(), "what was written to its home stayed in the box"
     assert set(refused.values()) <= {"OSError", "FileNotFoundError", "PermissionError"}
     assert (each_user_env.work / "inside").read_text() == "x"
     assert (each_user_env.folder() / "agent" / "inside").read_text() == "x"
@@ -106,7 +62,7 @@ def test_neither_log_nor_lock_nor_socket_can_be_seen_from_any_working_folder(
     state = Path(each_user_env.env["XDG_STATE_HOME"]) / "inspan"
     tries = json.dumps({"state": f'walk("{state}")', "runtime": f'walk("{folder_outside_tmp}/inspan")'})
     code, _, err = run_fake_agent(
-        each_user_env, fake_agent_env(fake, _ACTS), "--sandbox", "bwrap", "-C", str(cwd), prompt=tries
+        each_user_env, fake_agent_env(fake, ACTS), "--sandbox", "bwrap", "-C", str(cwd), prompt=tries
     )
     assert code == 0, err
     (folder,) = state.glob("projects/*/*/runs/*")
@@ -117,7 +73,7 @@ def test_neither_log_nor_lock_nor_socket_can_be_seen_from_any_working_folder(
 
 def test_the_temporary_files_of_others_cannot_be_seen(each_user_env: CliEnv, fake: Fake) -> None:
     with tempfile.NamedTemporaryFile(dir="/tmp") as file:
-        assert _run_in_box(each_user_env, fake, there=f"os.path.exists({file.name!r})") == {"there": False}
+        assert run_in_box(each_user_env, fake, there=f"os.path.exists({file.name!r})") == {"there": False}
 
 
 def test_the_control_socket_cannot_be_reached(each_user_env: CliEnv, fake: Fake, folder_outside_tmp: Path) -> None:
@@ -144,7 +100,7 @@ finish()
 
 
 def test_a_remount_is_no_way_out(each_user_env: CliEnv, fake: Fake) -> None:
-    found = _run_in_box(
+    found = run_in_box(
         each_user_env,
         fake,
         remount='shell("mount -o remount,rw,bind /")',
@@ -158,7 +114,7 @@ def test_a_remount_is_no_way_out(each_user_env: CliEnv, fake: Fake) -> None:
 
 
 def test_processes_outside_cannot_be_seen(each_user_env: CliEnv, fake: Fake) -> None:
-    found = _run_in_box(
+    found = run_in_box(
         each_user_env,
         fake,
         pids='sorted(int(name) for name in os.listdir("/proc") if name.isdigit())',
@@ -173,7 +129,7 @@ def test_the_profile_clean_has_a_home_of_its_own_in_the_box(
 ) -> None:
     (folder_outside_tmp / "private").write_text("mine")
     each_user_env.env["HOME"] = str(folder_outside_tmp)
-    found = _run_in_box(
+    found = run_in_box(
         each_user_env,
         fake,
         "--profile",
@@ -197,7 +153,7 @@ def test_a_box_without_bubblewrap_is_refused(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(programs, "_bundled_bwrap", "")
     with pytest.raises(SandboxUnusable, match="needs bubblewrap") as caught:
-        probe(SANDBOX.wrap(("/bin/true",), Box(cwd="/")), name="bwrap", cache=str(tmp_path / "cache"))
+        probe(SANDBOX, Box(cwd="/"), cache=str(tmp_path / "cache"))
     assert "Install the package bubblewrap" in caught.value.next_step
 
 

@@ -14,18 +14,18 @@ from inspan.stores.file_swap import FileSwap, SwapError, recover_swap, swap_file
 
 from .snapshot_repository import content
 
-# Every change of a name in a swap of `_prepare`: three files move away, four come.
-RENAMES = 7
+# Every change of a name in a swap of `_prepare`: four files move away, five come.
+RENAMES = 9
 
 
 def _prepare(root: Path) -> list[FileSwap]:
     """Files to replace, remove and make, one of each in folders that come and go."""
-    for name, text in {"top/a": "old a", "top/gone/deep/b": "old b", "top/flat": "old flat", "top/stays": "s"}.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
+    for name, text in BEFORE.items():
+        (root / "top" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "top" / name).write_text(text)
     (root / "new").mkdir()
     (root / "journal").mkdir()
-    for name in ("a", "made", "c", "flat"):
+    for name in ("a", "made", "c", "flat", "nest"):
         (root / "new" / name).write_text(f"new {name}")
     top, new = root / "top", root / "new"
     return [
@@ -35,6 +35,8 @@ def _prepare(root: Path) -> list[FileSwap]:
         FileSwap(target=str(top / "flat/c"), source=str(new / "c")),
         FileSwap(target=str(top / "x/y/made"), source=str(new / "made")),
         FileSwap(target=str(top / "flat/d"), source=str(new / "flat")),
+        FileSwap(target=str(top / "nest"), source=str(new / "nest"), place=None),
+        FileSwap(target=str(top / "nest/in/e"), place=os.lstat(top / "nest/in/e")),
     ]
 
 
@@ -46,7 +48,15 @@ def _texts(root: Path) -> dict[str, str]:
     return {name: data.decode() for name, (_, data) in content(root / "top").items()}
 
 
-AFTER = {"a": "new a", "flat/c": "new c", "flat/d": "new flat", "x/y/made": "new made", "stays": "s"}
+BEFORE = {"a": "old a", "gone/deep/b": "old b", "flat": "old flat", "nest/in/e": "old e", "stays": "s"}
+AFTER = {
+    "a": "new a",
+    "flat/c": "new c",
+    "flat/d": "new flat",
+    "nest": "new nest",
+    "x/y/made": "new made",
+    "stays": "s",
+}
 
 
 def _list_all(root: Path) -> list[str]:
@@ -60,7 +70,8 @@ def test_all_files_are_replaced_made_and_removed(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "journal") == []
 
 
-@pytest.mark.parametrize("number", range(1, RENAMES))
+# The last one is that of the journal, which makes the swap final.
+@pytest.mark.parametrize("number", range(1, RENAMES + 2))
 def test_a_failure_at_any_step_leaves_everything_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
@@ -115,9 +126,9 @@ def test_what_cannot_be_put_back_is_told_and_kept(tmp_path: Path, monkeypatch: p
         broken.setattr(os, "rename", fail)
         with pytest.raises(SwapError) as caught:
             _swap(tmp_path, swaps)
-    assert len(caught.value.problems) == 3
+    assert len(caught.value.problems) == 4
     recover_swap(str(tmp_path / "journal"))
-    assert _texts(tmp_path) == {"a": "old a", "gone/deep/b": "old b", "flat": "old flat", "stays": "s"}
+    assert _texts(tmp_path) == BEFORE
     assert os.listdir(tmp_path / "journal") == []
 
 
@@ -139,7 +150,7 @@ _swap(root, swaps)
 """
 
 
-@pytest.mark.parametrize("number", range(1, RENAMES + 1))
+@pytest.mark.parametrize("number", range(1, RENAMES + 2))
 def test_after_a_kill_at_any_step_each_file_is_whole_and_nothing_is_left(tmp_path: Path, number: int) -> None:
     here = Path(__file__).parents[2]
     killed = subprocess.run([sys.executable, "-c", _KILL, str(tmp_path), str(number)], cwd=here, check=False)
@@ -147,7 +158,8 @@ def test_after_a_kill_at_any_step_each_file_is_whole_and_nothing_is_left(tmp_pat
     recover_swap(str(tmp_path / "journal"))
     found = _texts(tmp_path)
     assert found["a"] in ("old a", "new a") and found["stays"] == "s"
-    assert set(found.values()) <= {"old a", "old b", "old flat", *AFTER.values()}
+    assert set(found.values()) <= {*BEFORE.values(), *AFTER.values()}
+    assert (found.get("nest/in/e"), found.get("nest")) in [("old e", None), (None, "new nest")]
     assert not [name for name in _list_all(tmp_path) if ".inspan-undo" in name]
     assert os.listdir(tmp_path / "journal") == []
     if number < RENAMES:
@@ -172,6 +184,33 @@ def test_a_file_that_comes_up_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(SwapError, match="came up meanwhile"):
         _swap(tmp_path, swaps)
     assert _texts(tmp_path) == before
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_empty_folder_gives_way_to_a_file_and_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    swaps = _prepare(tmp_path)
+    (tmp_path / "top/x/y/made").mkdir(parents=True, mode=0o700)
+    names = _list_all(tmp_path)
+    if not fails:
+        _swap(tmp_path, swaps)
+        assert _texts(tmp_path) == AFTER
+        return
+    monkeypatch.setattr(os, "rename", _fail_at(RENAMES, os.rename))
+    with pytest.raises(SwapError, match="Input/output error"):
+        _swap(tmp_path, swaps)
+    assert _list_all(tmp_path) == names
+    assert (tmp_path / "top/x/y/made").stat().st_mode & 0o777 == 0o700
+
+
+def test_two_names_of_one_file_are_replaced(tmp_path: Path) -> None:
+    swaps = _prepare(tmp_path)
+    os.link(tmp_path / "top/a", tmp_path / "top/b")
+    places = {name: os.lstat(tmp_path / "top" / name) for name in ("a", "b")}
+    pair = [FileSwap(target=str(tmp_path / "top" / name), source=swaps[0].source, place=places[name]) for name in "ab"]
+    _swap(tmp_path, pair)
+    assert (tmp_path / "top/a").read_text() == (tmp_path / "top/b").read_text() == "new a"
 
 
 def test_a_folder_that_is_in_use_stays(tmp_path: Path) -> None:

@@ -169,12 +169,14 @@ def test_a_command_that_cannot_write_says_so_and_spoils_nothing(
     look = [f"{_inspan(cli_env, *words)} 2>&1" for words in (["ps", "-aq"], ["show"])]
     then = [spoil, _inspan(cli_env, *command.split()), ended, "echo the rest:", *look]
     done = _on_a_small_disk(cli_env, _with_old_runs(cli_env, *then), size="size=4m")
-    assert done.returncode == 0, done.stdout + done.stderr
+    # Deleting needs no room: on a full disk all that was to be deleted is gone, and there is no run to show.
+    deleted_all = disk == "full" and command.startswith("prune")
+    assert done.returncode == (2 if deleted_all else 0), done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     assert "broke" not in done.stderr
     listed = done.stdout.partition("the rest:\n")[2].splitlines()
-    # Deleting needs no room: what could be deleted on a full disk is gone, the others are whole.
-    assert len([line for line in listed if re.fullmatch(r"\d{8}-\d{9}-\d+", line)]) >= (0 if "prune" in command else 2)
+    ids = [line for line in listed if re.fullmatch(r"\d{8}-\d{9}-\d+", line)]
+    assert not ids if deleted_all else len(ids) >= 2
 
 
 @pytest.mark.parametrize("disk", ["full", "read-only"])
@@ -225,3 +227,43 @@ def test_a_program_hears_the_end_of_a_run_on_a_full_disk(cli_env: CliEnv, fake: 
     cli_env.env |= fake_agent_env(fake, _FLOOD.format(words=200))
     done = _on_a_small_disk(cli_env, shlex.join([sys.executable, "-c", _HEARS]), size="size=512k")
     assert (done.stdout, done.returncode) == ("store 1 True store\n", 0), done.stderr
+
+
+def _run_hello(cli_env: CliEnv) -> str:
+    scenario = cli_env.scenario('[[call]]\nsay = "hello"\n')
+    return _inspan(cli_env, "run", "say hello", "-q", "-a", "scripted", "--profile", "clean", "--model-from", scenario)
+
+
+def _list_kept(cli_env: CliEnv, pattern: str) -> list[str]:
+    return sorted(path.name for path in (cli_env.root / "kept" / "inspan").glob(pattern))
+
+
+def test_old_runs_can_be_deleted_from_a_full_disk(cli_env: CliEnv) -> None:
+    steps = [
+        *[_run_hello(cli_env)] * 3,
+        _fill_up(cli_env),
+        _inspan(cli_env, "rm", "@last"),
+        _fill_up(cli_env),
+        _inspan(cli_env, "prune", "--older-than", "0d", "--yes", "--json"),
+        _inspan(cli_env, "ps", "-a", "-q", "--all"),
+    ]
+    done = _on_a_small_disk(cli_env, "\n".join(steps), size="size=3m")
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    pruned = json.loads(done.stdout.splitlines()[-1])
+    assert (len(pruned["runs"]), pruned["problems"]) == (2, [])
+    assert [_list_kept(cli_env, pattern) for pattern in ("projects/*/*/runs/*", "sessions/*", "active/*")] == [[]] * 3
+
+
+def test_an_index_that_was_begun_on_a_full_disk_reads_as_empty(cli_env: CliEnv) -> None:
+    begun = shlex.quote(str(cli_env.state / "index.db"))
+    steps = [_run_hello(cli_env), f": > {begun}", _fill_up(cli_env), _inspan(cli_env, "ps", "-a")]
+    done = _on_a_small_disk(cli_env, "\n".join(steps), size="size=3m")
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+
+def test_a_ledger_on_a_full_disk_is_not_to_be_given_up(cli_env: CliEnv) -> None:
+    steps = [_run_hello(cli_env), _fill_up(cli_env), _inspan(cli_env, "cost"), _inspan(cli_env, "budget")]
+    done = _on_a_small_disk(cli_env, "\n".join(steps), size="size=3m")
+    assert done.returncode == 1
+    steps = {line for line in done.stderr.splitlines() if line.startswith("  →")}
+    assert steps == {"  → Free some space on its disk, or check that disk, then try again."}

@@ -116,10 +116,10 @@ def _is_beside(project: str, cwd: str) -> bool:
 @pytest.mark.parametrize(
     ("scope", "expected"),
     [
-        (index.IndexScope(project="shop", top="/shop", is_meant=_accept), ["in", "below", "own name"]),
-        (index.IndexScope(project="shop", top="/shop", is_meant=_refuse), ["in"]),
-        (index.IndexScope(project="shop", top="", is_meant=_accept), ["in"]),
-        (index.IndexScope(project="none", top="/", is_meant=_is_beside), ["beside"]),
+        (index.IndexScope(project="shop", tops=("/shop",), is_meant=_accept), ["in", "below", "own name"]),
+        (index.IndexScope(project="shop", tops=("/shop",), is_meant=_refuse), ["in"]),
+        (index.IndexScope(project="shop", tops=(), is_meant=_accept), ["in"]),
+        (index.IndexScope(project="none", tops=("/",), is_meant=_is_beside), ["beside"]),
     ],
     ids=["below its top", "nested repositories", "by name alone", "the root"],
 )

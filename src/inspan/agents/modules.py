@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from inspan.contracts.driver import Driver
+from inspan.contracts.places import SandboxParts, parse_sandbox
 from inspan.contracts.sandbox import Sandbox
 from inspan.errors import BadInput
 
@@ -32,11 +33,20 @@ def driver_folders() -> list[str]:
     return _list_package_folders(_DRIVERS)
 
 
+def split_sandbox(text: str) -> SandboxParts:
+    """The place and the boundary that a sandbox names; raises `BadInput` with the known ones."""
+    return parse_sandbox(text, boundaries=_list_modules(_SANDBOXES))
+
+
+def sandbox_names() -> tuple[str, ...]:
+    """Every sandbox that there is."""
+    return _list_modules(_SANDBOXES)
+
+
 def load_sandbox(name: str) -> Sandbox:
-    """The sandbox of that name; raises `BadInput` with the known ones."""
-    known = _list_modules(_SANDBOXES)
-    if name not in known:
-        raise BadInput("sandbox", name, "unknown sandbox.", next_step=f"Known sandboxes: {', '.join(known)}.")
+    """The boundary of that name; raises `BadInput` with the known ones."""
+    if name not in (known := _list_modules(_SANDBOXES)):
+        raise BadInput("sandbox", name, "unknown sandbox.", next_step=f"Known boundaries: {', '.join(known)}.")
     return import_module(f"{_SANDBOXES}.{name}").SANDBOX
 
 

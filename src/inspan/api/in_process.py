@@ -23,12 +23,12 @@ from inspan.running.control_server import ControlServer
 from inspan.running.execution import RunExecution
 from inspan.running.finalize import finalize_run, record_failed_start
 from inspan.running.prepared_run import PreparedRun
+from inspan.running.spawn_agent import spawn_agent
 from inspan.stores.event_log import RunLog, read_log, resume_log
 from inspan.stores.run_folder import RunFolder
-from inspan.system import forking
-from inspan.system.cancellation import wait_for_end
+from inspan.system.cancellation import create_hidden_task, wait_for_end
 from inspan.system.threads import MAX_COMPUTING, MAX_WAITING, call_in_thread
-from inspan.transports.process import Spawned, spawn
+from inspan.transports.process import Spawned
 
 OnClaim = Callable[[RunFolder], None]
 HandleCommand = Callable[[Command], Reply]
@@ -71,7 +71,8 @@ async def run_in_process(
     # On a task of its own: the caller may be cancelled in ways in which nothing could be waited for any more.
     hearing = (on_event,) if callable(on_event) else on_event or ()
     listeners = _Listeners(hearing, on_redacted, on_claim, on_start)
-    running = require_loop("inspan.run").create_task(_run(task, listeners), name="inspan run")
+    require_loop("inspan.run")
+    running = create_hidden_task(_run(task, listeners), name="inspan run")
     return await wait_for_end(running, on_cancel=running.cancel)
 
 
@@ -137,7 +138,8 @@ async def _execute(prepared: PreparedRun, log: RunLog, listeners: _Listeners) ->
         await execution.run(on_start=lambda: _open_control(control, execution))
     finally:
         control.close()
-        if not isinstance(sys.exception(), GeneratorExit):  # The loop was dropped: nothing can be waited for any more.
+        # A loop that was dropped can wait for nothing any more; a run whose end was interrupted is told as lost later.
+        if execution.summary.ended and not isinstance(sys.exception(), GeneratorExit):
             close = partial(finalize_run, plan.state, folder, execution.summary, secrets=plan.secrets)
             await call_in_thread(close, limit=MAX_WAITING)  # For the index, which another run may be writing.
     return FinishedRun(folder=folder, task=plan.task, summary=execution.summary)
@@ -167,13 +169,7 @@ async def _finish_failed_start(
 def _spawn_agent(prepared: PreparedRun) -> Spawned | str:
     process = prepared.plan.process
     try:
-        stdin = None if process.keeps_stdin else process.stdin
-        with forking.opening:
-            spawned = spawn(process.argv, process.env, stdin=stdin, liveness_pipe=process.liveness_pipe, watch=True)
-            for fd in (spawned.stdin, spawned.stdout, spawned.stderr, spawned.life):
-                if fd >= 0:
-                    forking.own(fd)
-        return spawned
+        return spawn_agent(process)
     except OSError as error:
         return f"{process.argv[0]} cannot be started: {error.strerror}"
 

@@ -16,6 +16,7 @@ from inspan.running.callbacks import EventCallback
 
 if TYPE_CHECKING:
     from inspan.contracts.reporter import Reporter
+    from inspan.contracts.sandbox import RunSandbox
 
     from .hooks import AfterTool, BeforeTool, OnStop
     from .permissions import OnPermission, OnQuestion
@@ -32,6 +33,7 @@ class SharedOptions(TypedDict, total=False):
     a coroutine function, and `on_question` answers the agent's questions. `tools` are the program's own functions.
     `before_tool` hears of each tool before it is used, and may hold it back or change its input; what `after_tool` and
     `on_stop` give is told to the agent.
+    `sandbox` is the name of one, or one that is open: then the run works in its folder and is confined as it is.
     `record_tokens` enters each run into `tokens-used.json` of its task, for audit. A reporter is told of one run after
     the other: give runs at once one each. A budget may be written as on the command line: `2usd`.
     """
@@ -52,7 +54,9 @@ class SharedOptions(TypedDict, total=False):
     channel: str
     login: bool
     key_from: str
-    sandbox: str
+    sandbox: "str | RunSandbox"
+    net: str
+    read: Sequence[Path]
     model_from: str
     base_url: str
     budgets: "Mapping[Node, Budget | str]"
@@ -97,7 +101,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 HOOK_NAMES: tuple[HookName, ...] = get_args(HookName)
 _CALLBACKS = ("on_event", "on_permission", "on_question", "reporter", *HOOK_NAMES)
 _NOT_IN_TASK = (*_CALLBACKS, "max_turns", "record_tokens", "mode", "supervised")
-_LISTS = ("allowed_tools", "disallowed_tools", "extra_dirs", "attachments", "faults", "options", "ask")
+_LISTS = ("allowed_tools", "disallowed_tools", "extra_dirs", "attachments", "read", "faults", "options", "ask")
 # Field → the words that it takes; the key of `budgets` is one of them.
 _CHOICES = {"mode": MODES, "profile": get_args(Profile), "budgets": NODES, "per": get_args(Period)}
 _REPORTER_METHODS = ("node_start", "node_output", "node_complete", "run_complete")
@@ -130,6 +134,8 @@ def build_task(agent: str, mode: Mode, prompt: str, options: Options, *, session
     if not isinstance(audited, bool):
         raise BadInput("record_tokens", audited, "it is neither True nor False.", next_step="Give one of them.")
     given["cwd"] = resolve_cwd(options)
+    if not isinstance(given.get("sandbox", ""), str):
+        del given["sandbox"]
     if given.get("tools"):
         from .tools import collect_tools  # Start-up time: few programs have tools of their own.
 
@@ -138,6 +144,7 @@ def build_task(agent: str, mode: Mode, prompt: str, options: Options, *, session
         given["ask"] = ("*",)
     given["hooks"] = tuple(list_hooks(options))
     task = normalize_task(Task(prompt=prompt, agent=agent, mode=mode, session=session, **given))
+    task = confine_task(task, options.get("sandbox"))
     if "max_turns" not in options:
         return task
     limits = msgspec.structs.replace(task.limits, max_turns=options["max_turns"])
@@ -156,7 +163,18 @@ def without_session_options(options: SessionOptions) -> Options:
 
 def resolve_cwd(options: Options) -> Any:
     """The working folder that these options mean, absolute; raises `BadInput` where the current one is gone."""
-    return _resolve_path(options.get("cwd", os.curdir))
+    usual = getattr(options.get("sandbox"), "work_dir", os.curdir)
+    return _resolve_path(options.get("cwd", usual))
+
+
+def confine_task(task: Task, sandbox: "RunSandbox | str | None") -> Task:
+    """The task as it runs in a sandbox that is open; raises `BadInput` for one in which no agent can be started."""
+    if sandbox is None or isinstance(sandbox, str):
+        return task
+    if not callable(getattr(sandbox, "confine", None)):
+        step = "Give the name of a sandbox, or one that inspan.open_sandbox opened."
+        raise BadInput("sandbox", sandbox, "an agent cannot be started in it.", next_step=step)
+    return sandbox.confine(task)
 
 
 def normalize_task(task: Task) -> Task:

@@ -26,18 +26,25 @@ from inspan.system.threads import call_in_thread
 
 from .follow import follow_events
 from .in_process import HandleCommand, OnClaim, OnStart, prepare_in_thread, require_loop, run_in_process
-from .options import Path, check_callbacks, check_count, normalize_task, path_of
+from .options import Path, check_callbacks, check_count, confine_task, normalize_task, path_of
 from .result import AgentResult, build_result
 
 if TYPE_CHECKING:
     from inspan.contracts.reporter import Reporter
+    from inspan.contracts.sandbox import RunSandbox
 
     from .responder import Responder
 
 T = TypeVar("T")
 
 
-async def run(task: Task, *, on_event: EventCallback | None = None, reporter: "Reporter | None" = None) -> AgentResult:
+async def run(
+    task: Task,
+    *,
+    on_event: EventCallback | None = None,
+    reporter: "Reporter | None" = None,
+    sandbox: "RunSandbox | None" = None,
+) -> AgentResult:
     """Runs the task to its end in this process; raises `InspanError` for what cannot be started.
 
     An agent that fails is a result, not an exception. Cancelling the call ends the run, and the agent dies with this
@@ -45,8 +52,9 @@ async def run(task: Task, *, on_event: EventCallback | None = None, reporter: "R
     a coroutine function is awaited in this loop, any other is called in a thread of its own. If it is slow the run does
     not wait for it, if it raises it is still called; this call returns once it has heard everything. `reporter` is
     told of the run apart from that, in a thread of its own and redacted as the log is; what it raises ends its telling.
+    In a `sandbox` that is open the run is confined as it is; whoever opened it tears it down.
     """
-    return await run_task(task, on_event=on_event, reporter=reporter)
+    return await run_task(confine_task(normalize_task(task), sandbox), on_event=on_event, reporter=reporter)
 
 
 async def run_task(

@@ -4,7 +4,11 @@
 def main() -> None:
     """The command `inspan`. A Ctrl-C while it is being loaded ends it in silence: there is nothing to undo yet."""
     # Deferred, all of it: an interrupt in the middle of an import would show a traceback.
-    import signal
+    import sys
+
+    if sys.argv[1:2] == ["file-tools"]:
+        _start_file_tools()
+    import signal  # Behind the other, which does without it.
 
     usual = signal.getsignal(signal.SIGINT)
     if usual is signal.default_int_handler:
@@ -13,3 +17,16 @@ def main() -> None:
 
     signal.signal(signal.SIGINT, usual)
     start()
+
+
+def _start_file_tools() -> None:
+    """An agent calls it for each file: it starts without what the other commands load. Comes back where help is asked
+    for, which is theirs."""
+    try:
+        from .file_tools import main as start  # Start-up time, as above.
+
+        start()
+    except KeyboardInterrupt:
+        import os  # As above.
+
+        os._exit(130)

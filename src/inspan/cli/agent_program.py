@@ -8,19 +8,12 @@ from typing import NoReturn
 
 from inspan.agents.program import Program, locate_program
 from inspan.agents.select import select_channel
+from inspan.cli.folders import current_folder
 from inspan.contracts.driver import Driver
 from inspan.errors import NotAnAgent, Unsupported
 from inspan.planning.known_agents import find_agent_driver
 from inspan.planning.settings import apply_config
 from inspan.protocol.task import Task
-
-
-def current_folder() -> str:
-    """The folder that the user stands in; the root where that one is gone: there can be no project in it."""
-    try:
-        return os.getcwd()
-    except OSError:
-        return "/"
 
 
 def find_own_program(name: str) -> tuple[Driver, Program]:

@@ -1,6 +1,7 @@
 """Asking the person at this terminal what the agent asks; anybody else may answer first."""
 
 import sys
+import termios
 from collections.abc import Callable
 
 import click
@@ -8,6 +9,7 @@ import click
 from inspan.folds.session import OpenQuestion, SessionFold
 from inspan.protocol.commands import Answer
 from inspan.protocol.events import Event, PermissionAsked
+from inspan.reporters.text import one_line
 from inspan.runs.control_client import ask_run
 from inspan.stores.run_folder import RunFolder
 
@@ -51,23 +53,28 @@ class InlineAnswers:
 
 
 def build_permission_answer(asked: PermissionAsked, line: str) -> Answer:
-    """What a person typed, as an answer: `y`, `a`, `n` or `n` and a reason; anything else is a no with that reason."""
+    """What a person typed, as an answer: `y`, `a`, `n` or `n` and a reason; anything else is a no with that reason.
+
+    A yes is that word alone: a sentence that begins with `a` was meant for something else.
+    """
     word, _, rest = line.strip().partition(" ")
     chosen = _CHOICES.get(word.lower())
-    if chosen is None:
+    if chosen is None or (chosen.allowed and rest.strip()):
         return Answer(id=asked.id, allowed=False, reason=line.strip() or "the user said no")
-    reason = rest.strip() if not chosen.allowed and rest.strip() else chosen.reason
+    reason = rest.strip() or chosen.reason
     return Answer(id=asked.id, allowed=chosen.allowed, always=chosen.always, reason=reason)
 
 
 def _ask_person(question: OpenQuestion) -> Answer:
     if isinstance(question, PermissionAsked):
         return build_permission_answer(question, _read_line("  allow? [y]es, [n]o and why, [a]lways: "))
-    answers = {each.text: _read_line(f"  {each.text} ").strip() for each in question.questions}
+    answers = {each.text: _read_line(f"  {one_line(each.text)} ").strip() for each in question.questions}
     return Answer(id=question.id, answers=answers)
 
 
 def _read_line(prompt: str) -> str:
+    """What is typed from now on: what was typed before the question was there is no answer to it."""
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)
     sys.stderr.write(prompt)
     sys.stderr.flush()
     return sys.stdin.readline()

@@ -31,7 +31,7 @@ _HELP = """\
 /diff           what was changed so far
 /cost           what was used so far
 /model NAME     another model from the next message on
-/stop           interrupt the turn; Esc does the same
+/stop           interrupt the turn; {key} does the same
 /quit           close the session; so do Ctrl-D, and Ctrl-C twice
 //TEXT          a message that begins with a slash
 A line that ends with \\ goes on in the next one."""
@@ -56,7 +56,7 @@ class Chat:
         self._ended = False
         self._interrupted_at = 0.0
         self._commands: dict[str, Callable[[str], object]] = {
-            "help": lambda rest: self._print(_HELP),
+            "help": lambda rest: self._print(_HELP.format(key=self._input.interrupt_key)),
             "diff": lambda rest: self._show_diff(),
             "cost": lambda rest: self._print(_describe_cost(self._summary)),
             "model": self._set_model,

@@ -17,9 +17,13 @@ class Left(Exception):
 
 
 class ChatInput(Protocol):
-    """Where lines come from. `interrupt` is called when the person wants the turn to end, in the middle of a line."""
+    """Where lines come from. `interrupt` is called when the person wants the turn to end, in the middle of a line.
+
+    `interrupt_key` is the one that does so here.
+    """
 
     is_interactive: bool
+    interrupt_key: str
 
     def read(self, *, interrupt: Callable[[], None]) -> str:
         """The next line; raises `Left` at the end, and `KeyboardInterrupt`."""
@@ -32,6 +36,9 @@ class ChatInput(Protocol):
 
 class PlainInput:
     """Lines of stdin, each as it comes; one that ends with a backslash goes on in the next."""
+
+    # A terminal hands over whole lines: of its keys, only this one comes at once.
+    interrupt_key = "Ctrl-C"
 
     def __init__(self) -> None:
         self.is_interactive = bool(sys.stdin and sys.stdin.isatty())
@@ -61,6 +68,7 @@ class RichInput:
     """A prompt that stays at the bottom while the session is shown above it: history, several lines, Esc."""
 
     is_interactive = True
+    interrupt_key = "Esc"
 
     def __init__(self, history: str) -> None:
         # Start-up time: only a chat needs it, and it may not be installed.

@@ -6,7 +6,7 @@ What it shows comes from the log and is redacted already.
 import os
 import signal
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import FrameType
@@ -166,7 +166,8 @@ def _collect_options(folder: RunFolder | None, *, lines: int | None, stoppable: 
 
     if folder is None:
         return LiveOptions(lines=lines, status=False)
-    task: Any = read_json(folder.file("run.json")).get("task") or {}
+    described = read_json(folder.file("run.json"))
+    task: Any = described.get("task") or {}
     return LiveOptions(
         stays_open=bool(task.get("session")),
         prompted=bool(task.get("prompt")),
@@ -174,16 +175,29 @@ def _collect_options(folder: RunFolder | None, *, lines: int | None, stoppable: 
         budget=msgspec.convert(task.get("budgets") or {}, dict[str, Budget]).get("run", Budget()),
         lines=lines,
         stoppable=stoppable,
-        commands=_list_commands if stoppable else lambda ended: (),
+        spins=os.environ.get("INSPAN_SPINNER") != "off",
+        commands=partial(_list_commands, agent=str(described.get("agent", "")), back=_choose_way_back(task))
+        if stoppable
+        else lambda ended: (),
     )
 
 
-def _list_commands(ended: RunEnded) -> Sequence[str]:
-    """What a person is likely to type after a run, of the commands that there are."""
+def _choose_way_back(task: Mapping[str, Any]) -> str:
+    """Changes in the user's own folder can be undone; those in a worktree are still to be brought in."""
+    from inspan.stores.paths import state_home  # Start-up time, as above.
+    from inspan.stores.worktree import find_worktree
+
+    return "apply" if find_worktree(state_home(), str(task.get("cwd", ""))) else "undo"
+
+
+def _list_commands(ended: RunEnded, *, agent: str, back: str) -> Sequence[str]:
+    """What a person is likely to type after a run of this agent, of the commands that there are."""
+    from inspan.planning.conversations import can_resume  # Start-up time: the run is over by now.
+
     wanted = [
         ("diff", "inspan diff", ended.files_changed),
-        ("undo", "inspan undo", ended.files_changed),
-        ("resume", 'inspan resume "…"', ended.session_id and ended.outcome == "completed"),
+        (back, f"inspan {back}", ended.files_changed),
+        ("resume", 'inspan resume "…"', ended.session_id and ended.outcome == "completed" and can_resume(agent)),
     ]
     folder = os.path.join(os.path.dirname(__file__), "commands")
     return [words for name, words, useful in wanted if useful and os.path.exists(os.path.join(folder, f"{name}.py"))]

@@ -18,7 +18,7 @@ from inspan.protocol.commands import Cancel
 from inspan.protocol.events import RunEnded
 from inspan.protocol.wire import SCHEMA, Record, encode
 from inspan.reporters.events import report_events
-from inspan.reporters.text import escape_controls
+from inspan.reporters.text import escape_controls, escape_json
 from inspan.runs.find import stop
 from inspan.runs.follow import follow
 from inspan.stores.large_text import restore_large_texts
@@ -208,5 +208,5 @@ def print_record(record: Record) -> None:
         record.at,
         encode(record.event),
     )
-    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.write(escape_json(line.decode()).encode() if sys.stdout.isatty() else line)
     sys.stdout.buffer.flush()

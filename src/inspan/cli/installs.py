@@ -10,7 +10,7 @@ from inspan.agents.installed import InstalledProgram, list_installed
 from inspan.agents.program import Program, locate_program
 from inspan.agents.registry import load_drivers
 from inspan.agents.select import select_channel
-from inspan.cli.agent_program import current_folder
+from inspan.cli.folders import current_folder
 from inspan.cli.output import format_size
 from inspan.contracts.driver import Driver
 from inspan.errors import AgentMissing, AgentUnusable, BadInput, RunBusy, StateUnusable

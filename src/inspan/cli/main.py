@@ -4,15 +4,14 @@ import gc
 import os
 import signal
 import sys
-from contextlib import suppress
 from importlib import import_module
 
 import click
 
 from inspan import __version__
-from inspan.errors import InspanError, OutputRefused
-from inspan.protocol.reasons import EXIT_CODES, USAGE, exit_code_of_error
+from inspan.protocol.reasons import EXIT_CODES, INTERRUPTED, USAGE
 
+from .complaints import complain, print_error
 from .streams import set_up
 
 TYPE_CHECKING = False
@@ -50,12 +49,13 @@ class _Commands(click.Group):
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(name.removesuffix(".py") for name in os.listdir(_FOLDER) if name[0] not in "_.")
+        names = (name.removesuffix(".py") for name in os.listdir(_FOLDER) if name[0] not in "_.")
+        return sorted(name.replace("_", "-") for name in names)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        return import_module(f"inspan.cli.commands.{cmd_name}").command
+        return import_module(f"inspan.cli.commands.{_module_name(cmd_name)}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -92,8 +92,12 @@ def _replace_word(arguments: list[str]) -> list[str]:
     return [*_SYNONYMS[first], *rest] if first in _SYNONYMS else arguments
 
 
+def _module_name(command: str) -> str:
+    return command.replace("-", "_")
+
+
 def _read_summary(name: str) -> str:
-    with open(os.path.join(_FOLDER, f"{name}.py"), encoding="utf-8") as file:
+    with open(os.path.join(_FOLDER, f"{_module_name(name)}.py"), encoding="utf-8") as file:
         return file.readline().strip().strip('"')
 
 
@@ -123,34 +127,37 @@ def run(arguments: list[str]) -> int:
         code = given if isinstance(given, int) else 0
         sys.stdout.flush()
         return code
-    except OutputRefused as error:
-        if not error.is_closed:
-            _print_error(arguments, error.code, error.message, error.next_step)
-        elif not error.run_id:
-            return code  # Whoever stops reading has seen enough.
-        return code or exit_code_of_error(error)  # Of a run that goes on, 0 would say that it has completed.
-    except InspanError as error:
-        _print_error(arguments, error.code, error.message, error.next_step)
-        return exit_code_of_error(error)
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.format_message(), file=sys.stderr)
         return USAGE
     except click.ClickException as error:
-        _print_error(arguments, "usage", error.format_message(), _usage_hint(error))
+        print_error(arguments, "usage", error.format_message(), _usage_hint(error, arguments))
         return USAGE
-    except (KeyboardInterrupt, click.Abort):
-        return 130
-    except Exception as error:  # The rim: whatever is left is a fault of ours, told as one.
-        if os.environ.get("INSPAN_DEBUG"):
-            raise
-        _print_error(arguments, "harness_fault", f"inspan broke: {error!r}.", "Set INSPAN_DEBUG=1 to see where.")
-        return 1
+    except click.Abort:
+        return INTERRUPTED
+    except (
+        Exception,
+        KeyboardInterrupt,
+    ) as error:  # The rim: what is no error of ours is a fault of ours, told as one.
+        return complain(arguments, error, code=code)
 
 
-def _usage_hint(error: click.ClickException) -> str:
+def _usage_hint(error: click.ClickException, arguments: list[str]) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
-    help_page = f"Try `{context.command_path if context else 'inspan'} --help`."
-    return f"{_prompt_hint(error.words)} {help_page}" if isinstance(error, _NoCommand) else help_page
+    command = context.command_path if context else "inspan"
+    help_page = f"Try `{command} --help`."
+    if isinstance(error, _NoCommand):
+        return f"{_prompt_hint(error.words)} {help_page}"
+    return f"{_quoting_hint(error, arguments)} {help_page}".lstrip() if command == "inspan run" else help_page
+
+
+def _quoting_hint(error: click.ClickException, arguments: list[str]) -> str:
+    """What a prompt needs that was taken for something else; empty where it was none."""
+    if isinstance(error, click.NoSuchOption):
+        is_prompt = any(word.startswith("-") and any(map(str.isspace, word)) for word in arguments)
+        return 'A prompt that begins with - comes last, after --: inspan run -- "- fix it".' if is_prompt else ""
+    is_split = error.format_message().startswith("Got unexpected extra argument")
+    return 'A prompt of several words is quoted: inspan run "fix the test".' if is_split else ""
 
 
 def _prompt_hint(words: list[str]) -> str:
@@ -160,15 +167,3 @@ def _prompt_hint(words: list[str]) -> str:
     if len(words) > 1 and not any(word.startswith("-") or any(map(str.isspace, word)) for word in words):
         return f"A prompt of several words is quoted: `inspan {quote(' '.join(words))}`."
     return f"`inspan run {quote(words[0])}` runs it as a prompt."
-
-
-def _print_error(arguments: list[str], code: str, message: str, next_step: str) -> None:
-    from inspan.reporters.text import escape_controls  # Start-up time: only a complaint needs it.
-
-    text = escape_controls(f"inspan: {message}" + (f"\n  → {next_step}" if next_step else ""))
-    if "--json" in arguments:
-        from inspan.cli.output import format_error_json  # Start-up time: only errors need it.
-
-        text = format_error_json(code, message, next_step)
-    with suppress(OutputRefused):  # Then the exit code alone tells it.
-        print(text, file=sys.stderr)

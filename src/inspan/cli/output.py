@@ -9,6 +9,7 @@ import msgspec
 from inspan.errors import OutputRefused
 from inspan.protocol.wire import SCHEMA
 from inspan.reporters.text import apply_style as apply_style
+from inspan.reporters.text import escape_json
 from inspan.reporters.text import format_duration as format_duration
 from inspan.reporters.text import one_line as one_line
 from inspan.reporters.text import shorten_home as shorten_home
@@ -21,7 +22,8 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 def print_json(**values: Any) -> None:
     """One JSON object on stdout, with the schema number first."""
-    sys.stdout.write(msgspec.json.encode({"schema": SCHEMA, **values}).decode() + "\n")
+    text = msgspec.json.encode({"schema": SCHEMA, **values}).decode()
+    sys.stdout.write((escape_json(text) if sys.stdout.isatty() else text) + "\n")
 
 
 def add_run_id(error: OutputRefused, run_id: str) -> OutputRefused:
@@ -35,9 +37,8 @@ def add_run_id(error: OutputRefused, run_id: str) -> OutputRefused:
 
 
 def format_error_json(code: str, message: str, next_step: str) -> str:
-    return msgspec.json.encode(
-        {"schema": SCHEMA, "error": {"code": code, "message": message, "next": next_step}}
-    ).decode()
+    error = {"code": code, "message": message, "next": next_step}
+    return escape_json(msgspec.json.encode({"schema": SCHEMA, "error": error}).decode())
 
 
 class Column(NamedTuple):
@@ -150,7 +151,7 @@ def format_columns(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> s
     table = [heads, *rows]
     *first, last = columns = list(zip(*table, strict=True))
     # By whole columns: a list of ten thousand runs has few of them.
-    if not all("".join(column).isprintable() for column in columns):
+    if not all((text := "".join(column)).isascii() and text.isprintable() for column in columns):
         table = [tuple(map(one_line, row)) for row in table]
         *first, last = zip(*table, strict=True)
     if any(map(_has_wide, first)):

@@ -8,6 +8,7 @@ from typing import TextIO
 
 from inspan.cli.output import format_size
 from inspan.reporters.text import format_duration, one_line
+from inspan.reporters.width import cut_to_width
 
 _INTERVAL_S = 0.1
 _ERASE = "\r\x1b[K"
@@ -41,10 +42,11 @@ class Progress:
         now = time.monotonic()
         if not self._wanted or (self._shown and now - self._last_s < _INTERVAL_S):
             return
-        text = " · ".join([self._title, *filter(None, facts), format_duration(now - self._began)])
-        columns = _count_columns(self._stream)
-        line = one_line(f"● {text}")
-        self._stream.write(_ERASE + (line if len(line) < columns else f"{line[: max(1, columns - 2)]}…"))
+        text = one_line(" · ".join([f"● {self._title}", *filter(None, facts)]))
+        clock = f" · {format_duration(now - self._began)}"
+        # The clock is what moves: in a narrow terminal the other words make room for it.
+        room = max(1, _count_columns(self._stream) - 1)
+        self._stream.write(_ERASE + cut_to_width(cut_to_width(text, max(1, room - len(clock))) + clock, room))
         self._stream.flush()
         self._last_s, self._shown = now, True
 

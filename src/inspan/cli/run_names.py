@@ -64,7 +64,7 @@ def choose_hint_name(folder: "RunFolder") -> str:
 def print_run(folder: "RunFolder") -> None:
     """Says on stderr which run was taken: its id, its agent, its folder, and how long ago it began."""
     from inspan.errors import StateUnusable  # Start-up time: every command loads this file, few name a run.
-    from inspan.reporters.text import escape_controls, format_duration
+    from inspan.reporters.text import format_duration, one_line
     from inspan.stores.run_folder import read_json
 
     try:
@@ -73,7 +73,7 @@ def print_run(folder: "RunFolder") -> None:
         about = f": {described['agent']} in {described['task']['cwd']}, {ago} ago"
     except (StateUnusable, KeyError, TypeError):
         about = ""  # What is wrong with it is told by the command itself, which may only want to delete it.
-    click.echo(escape_controls(f"inspan: run {folder.run_id}{about}"), err=True)
+    click.echo(one_line(f"inspan: run {folder.run_id}{about}"), err=True)
 
 
 class AgentName(click.ParamType[str]):

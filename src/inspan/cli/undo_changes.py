@@ -11,7 +11,7 @@ from inspan.cli.output import format_columns, print_json
 from inspan.cli.run_names import RunName, pick_run
 from inspan.errors import RunNotFound
 from inspan.protocol.reasons import FAILED
-from inspan.reporters.text import escape_controls
+from inspan.reporters.text import one_line
 from inspan.runs.undo import FileStep, UndoResult, carry_out, plan_undo
 from inspan.runs.undo_checks import Direction, format_path
 from inspan.stores.paths import state_home
@@ -45,7 +45,7 @@ def change_files(
     plan = plan_undo(state, folder, direction=direction, paths=paths)
     if not as_json:
         for note in plan.notes:
-            click.echo(f"inspan: {escape_controls(note)}", err=True)
+            click.echo(f"inspan: {one_line(note)}", err=True)
     asks = bool(plan.files) and not (dry_run or yes)
     if asks and not confirm(_format_question(plan), verb=direction, details=_format_files(plan), as_json=as_json):
         click.echo(f"nothing {_DONE[direction]}", err=True)
@@ -71,14 +71,14 @@ def _find_run(state: str, run: str, *, direction: Direction, as_json: bool) -> R
 
 def _format_question(plan: UndoResult) -> str:
     what = "Take back" if plan.direction == "undo" else "Bring in again"
-    return f"{what} the changes of run {plan.run_id} to {_count(plan.files)} in {escape_controls(plan.top)}?"
+    return f"{what} the changes of run {plan.run_id} to {_count(plan.files)} in {one_line(plan.top)}?"
 
 
 def _print(plan: UndoResult, *, dry_run: bool, table: bool) -> None:
-    run, other, top = plan.run_id, _OTHER[plan.direction], escape_controls(plan.top)
+    run, other, top = plan.run_id, _OTHER[plan.direction], one_line(plan.top)
     back = f"`inspan {other} {run}` {'brings them in again' if other == 'apply' else 'takes them back'}"
     if not plan.files and not plan.unchanged:
-        click.echo(f"run {run} changed no files")
+        click.echo(f"run {run} changed no files in {top}")
     elif not plan.files:
         click.echo(f"the changes of run {run} in {top} are {_DONE[plan.direction]} already; {back}")
     else:

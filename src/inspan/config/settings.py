@@ -18,9 +18,12 @@ from .value_types import (
     DOLLARS,
     DURATION,
     FLAG,
+    NETWORK,
     PATH,
     PATHS,
+    PROCESSORS,
     SERVICE,
+    SIZE,
     TEXT,
     TEXTS,
     URL,
@@ -59,6 +62,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     sandbox: Annotated[str, Note("The sandbox of a run. Empty: what the agent needs.", guarded=True)] = ""
+    net: Annotated[str, Note("What a sandbox may reach. Empty: the gateway alone.", NETWORK, guarded=True)] = ""
+    read: Annotated[tuple[str, ...], Note("What else a sandbox may read.", PATHS, guarded=True)] = ()
     effort: Annotated[str, Note("How hard the model thinks, in the agent's own word.")] = ""
     print_command: Annotated[str, Note("Reserved: the command of one-shot helpers.", guarded=True)] = ""
 
@@ -91,6 +96,11 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
     hook_timeout_s: Annotated[float | None, Note("Longest wait for a hook of a program.", DURATION)] = msgspec.field(
         default=Limits().hook_timeout_s, name="hook_timeout"
     )
+    memory_bytes: Annotated[int | None, Note("Most memory of all that a run starts.", SIZE)] = msgspec.field(
+        default=Limits().memory_bytes, name="memory"
+    )
+    cpus: Annotated[float | None, Note("Most processors that a run may keep busy.", PROCESSORS)] = Limits().cpus
+    pids: Annotated[int | None, Note("Most processes and threads of a run at a time.", COUNT)] = Limits().pids
 
     def to_limits(self) -> Limits:
         """The same as a task holds them."""

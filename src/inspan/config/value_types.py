@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from . import durations
+from . import durations, sizes
 
 _YES = {"true": True, "yes": True, "on": True, "1": True}
 _NO = {"false": False, "no": False, "off": False, "0": False}
@@ -107,6 +107,33 @@ def _read_duration(value: object) -> float | None:
     return length
 
 
+def _read_size(value: object) -> int | None:
+    try:
+        size = sizes.parse_size(value) if isinstance(value, str) else value
+    except ValueError:
+        raise ValueError("is not a size.") from None
+    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or not 0 < size < 2**63):
+        raise ValueError("is not a size.")
+    return size
+
+
+def _read_processors(value: object) -> float | None:
+    if value == "off" or value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e6:
+        raise ValueError("is not a number of processors.")
+    return float(value)
+
+
+def _read_network(value: object) -> str:
+    from inspan.protocol.network import parse_network  # Start-up time: few files say so.
+
+    text = _read_text(value)
+    if text:
+        parse_network(text)
+    return text
+
+
 def _read_count(value: object) -> int | None:
     if value == "off" or value is None:
         return None
@@ -190,6 +217,26 @@ DURATION = ValueType(
     parse=_parse_number_or_text,
     to_toml=durations.format_duration,
 )
+SIZE = ValueType(
+    description=sizes.EXAMPLES,
+    schema={
+        "anyOf": [
+            {"type": "string", "pattern": f"^(off|{sizes.PATTERN})$"},
+            {"type": "integer", "exclusiveMinimum": 0},
+        ]
+    },
+    read=_read_size,
+    parse=_parse_number_or_text,
+    to_toml=sizes.format_size,
+)
+PROCESSORS = ValueType(
+    description="a number of processors such as 2 or 0.5, or off",
+    schema={"anyOf": [{"const": "off"}, {"type": "number", "exclusiveMinimum": 0}]},
+    read=_read_processors,
+    parse=lambda text: text if text == "off" else parse_literal(text),
+    to_toml=lambda value: "off" if value is None else value,
+)
+NETWORK = ValueType(description="none, gateway, open or allow=HOST,…", schema=_TEXT_SCHEMA, read=_read_network)
 BUDGET = ValueType(
     description="limits such as 2usd, 200ktok, 50calls, 30min or 20usd/day, with commas between them",
     schema=_TEXT_SCHEMA,

@@ -11,9 +11,10 @@ from functools import cache
 
 import msgspec
 
-from inspan.contracts.sandbox import Box
+from inspan.contracts.sandbox import Box, Isolation, Sandbox
 from inspan.errors import BadInput, SandboxUnusable
 from inspan.stores.cache_file import load_cached, save_cached
+from inspan.system import entry
 from inspan.system.platform import read_boot_id
 
 from .programs import find_bwrap, find_program
@@ -87,20 +88,21 @@ def _works(method: Containment) -> bool:
     if method.liveness_pipe:
         return True
     argv = method.wrap((find_program("true") or "/bin/true",), Box(cwd="/", root=os.geteuid() == 0))
-    return bool(argv[0]) and not _run_probe(argv)
+    return bool(argv[0]) and not run_probe(argv)
 
 
-def probe(argv: tuple[str, ...], *, name: str, cache: str) -> None:
+def probe(sandbox: Sandbox, box: Box, *, cache: str) -> None:
     """Runs a wrapped command that does nothing; raises `SandboxUnusable` with what the program said.
 
     That it worked is remembered until the machine starts anew; that it did not, never.
     """
+    name, argv = sandbox.name, sandbox.wrap(("/bin/true",), box)
     if not argv[0]:
         raise SandboxUnusable(f"The sandbox {name} needs bubblewrap.", next_step="Install the package bubblewrap.")
-    key = f"{_machine_key()} {' '.join(argv)}"
+    key = f"{_machine_key()} {box.network.reach} {' '.join(argv)}"
     if _recall(cache, key) == name:
         return
-    problem = _run_probe(argv)
+    problem = run_probe((*_enter_alone(sandbox.isolate(box)), *argv))
     if not problem:
         _remember(cache, key, name)
     if problem:
@@ -110,7 +112,21 @@ def probe(argv: tuple[str, ...], *, name: str, cache: str) -> None:
         )
 
 
-def _run_probe(argv: tuple[str, ...]) -> str:
+def _enter_alone(isolation: Isolation | None) -> tuple[str, ...]:
+    """The command that sets up the same for a probe, in whose network nobody listens."""
+    if isolation is None:
+        return ()
+    setup: entry.Setup = {
+        "groups": [],
+        "isolated": isolation.network,
+        "ports": [],
+        "filter": isolation.filter,
+        "scoped": isolation.scoped,
+    }
+    return (sys.executable, "-I", "-S", entry.__file__, entry.pack(setup))
+
+
+def run_probe(argv: tuple[str, ...]) -> str:
     """What went wrong when this was run, in the program's own words; empty when nothing did."""
     import subprocess  # Start-up time: what was probed once is remembered.
 

@@ -120,11 +120,12 @@ def _detect_credential(task: Task, driver: Driver, env: Mapping[str, str]) -> Cr
     """What the agent itself would find in this environment; keys win over logins, as they do for the agents."""
     path = _find_login_file(driver, env) if task.profile == "user" else ""
     for name in driver.provider.credentials:
-        if env.get(name) and name not in driver.provider.key_aliases:
-            return Credential(kind="key", description=f"key in {name}", key=env[name], variable=name)
-        if env.get(name) and not path:
+        key = env.get(name, "").strip()  # As from any other place: what stands around a key is none of it.
+        if key and name not in driver.provider.key_aliases:
+            return Credential(kind="key", description=f"key in {name}", key=key, variable=name)
+        if key and not path:
             return Credential(
-                kind="key", description=f"key in {name}", key=env[name], variable=driver.provider.credentials[0]
+                kind="key", description=f"key in {name}", key=key, variable=driver.provider.credentials[0]
             )
     if path:
         return _credential_from_login(path, env)

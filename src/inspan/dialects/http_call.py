@@ -25,6 +25,7 @@ from .json_values import Json, get_object, get_text
 from .provider_errors import classify_failure
 
 _HOST_PREFIX = b'{"http":{'
+_QUOTED_CHARACTERS = 200
 _MESSAGE_CHARACTERS = 2000
 
 
@@ -84,6 +85,8 @@ class CallDialect:
         self._head = _HostReport()
         self._is_over = False
         self._garbage = ""
+        self._strange = ""
+        self._is_known = False
         self._refusal = ""
 
     def open(self) -> DialectOutput:
@@ -104,7 +107,10 @@ class CallDialect:
             return NO_OUTPUT
         events = self._parser.read(payload)
         if events is None:
+            self._strange = self._strange or frame.decode(errors="replace")
             events = [build_unrecognized(frame, "not a part of an answer")]
+        else:
+            self._is_known = True
         return DialectOutput(events)
 
     def receive_stderr(self, line: bytes) -> DialectOutput:
@@ -156,6 +162,12 @@ class CallDialect:
             return language.problem
         if self._garbage:
             return Problem("invalid_response", f"The answer cannot be read: {self._garbage}.")
+        if self._strange and not self._is_known:
+            # As where the address is that of another API: its end looks like one of ours, and nothing was said.
+            return Problem(
+                "invalid_response",
+                f"Nothing in the answer is a part of one, beginning with {self._strange[:_QUOTED_CHARACTERS]}",
+            )
         if language.is_complete:
             return None
         return Problem("network", f"The answer broke off: {report.message or 'it has no end'}.")

@@ -3,7 +3,15 @@
 import msgspec
 
 from inspan.contracts.permissions import subject_of
-from inspan.protocol.events import EndingBegan, PermissionAsked, TextDelta, TurnCompleted, TurnFailed, TurnInterrupted
+from inspan.protocol.events import (
+    EndingBegan,
+    PermissionAsked,
+    TextDelta,
+    ToolOutput,
+    TurnCompleted,
+    TurnFailed,
+    TurnInterrupted,
+)
 from inspan.protocol.session import SessionState
 from inspan.protocol.wire import Record
 
@@ -15,6 +23,7 @@ _NOT_WAITING = (TextDelta, TurnCompleted, TurnFailed, TurnInterrupted, EndingBeg
 
 class LiveState(SessionState, frozen=True, kw_only=True, omit_defaults=True):
     """`subject` is what the tool at work, or the question that waits, is about; `since` is from when on it is so.
+    `output` is the last line that the tool has put out, where its agent tells.
 
     `asks_for` says whether the question is for a permission or for an answer. Without a tool at work and with no text
     on its way, the run `waits_for_model`; `heard_at` is when something was last told. `waited_s` is how long people
@@ -24,6 +33,7 @@ class LiveState(SessionState, frozen=True, kw_only=True, omit_defaults=True):
     subject: str = ""
     since: float = 0.0
     asks_for: str = ""
+    output: str = ""
     waits_for_model: bool = False
     heard_at: float = 0.0
     waited_s: float = 0.0
@@ -39,6 +49,7 @@ class LiveStateFold:
         self._heard_at = 0.0
         self._waited_s = 0.0
         self._waits = False
+        self._output = ToolOutput(id="", text="")
 
     @property
     def state(self) -> LiveState:
@@ -47,6 +58,7 @@ class LiveStateFold:
             **msgspec.structs.asdict(state),
             subject=_subject_of_question(question) if question else self._subject_of_tool(),
             since=self._since,
+            output=self._output_of_tool(),
             asks_for=("permission" if isinstance(question, PermissionAsked) else "answer") if question else "",
             waits_for_model=state.status == "working" and not state.tool and self._waits,
             heard_at=self._heard_at,
@@ -55,6 +67,8 @@ class LiveStateFold:
 
     def add(self, record: Record) -> None:
         self._heard_at = record.at
+        if isinstance(record.event, ToolOutput):
+            self._output = record.event
         self._waits = not isinstance(record.event, _NOT_WAITING)
         if not self._fold.add(record.event) and self._key:
             return
@@ -67,6 +81,10 @@ class LiveStateFold:
     @property
     def _question(self) -> OpenQuestion | None:
         return next(iter(self._fold.questions.values()), None)
+
+    def _output_of_tool(self) -> str:
+        tool = self._fold.tool
+        return self._output.text if tool and tool.id == self._output.id else ""
 
     def _subject_of_tool(self) -> str:
         tool = self._fold.tool

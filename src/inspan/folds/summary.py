@@ -111,7 +111,7 @@ class Summary:
         An agent prices a model that nobody lists as it likes, so its word does not stand in for an unknown price.
         """
         measured = sum_calls(self.measured)
-        if measured.calls or not (self.is_paid or self.usage):
+        if measured.calls or not (self.is_paid or (self.usage and self.usage.total)):
             return measured.to_cost(paid=self.is_paid)
         told = None if self.cost_usd is None else round(self.cost_usd * NANO_PER_USD)
         if told is None and self._made_no_call:

@@ -6,12 +6,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from inspan import __version__
+from inspan.framing.mcp import build_initialization, build_tool_result, describe_tool
 from inspan.gateway.http.server import HttpReply
 from inspan.protocol.task import ToolSpec
 from inspan.protocol.wire import DECODE_ERRORS
 
-_PROTOCOL = "2025-06-18"
 _INVALID_REQUEST, _METHOD_NOT_FOUND, _INVALID_PARAMS = -32600, -32601, -32602
 _Json = dict[str, Any]
 
@@ -57,7 +56,7 @@ class ToolEndpoint:
         self._call = call
         self._running: dict[str | int, asyncio.Future[ToolOutput]] = {}
         self._methods: dict[str, Callable[[_Json], _Json]] = {
-            "initialize": _on_initialize,
+            "initialize": build_initialization,
             "ping": lambda params: {},
             "tools/list": lambda params: {"tools": [_describe(tool) for tool in self._tools.values()]},
         }
@@ -135,22 +134,14 @@ async def _get_output(running: "asyncio.Future[ToolOutput]") -> ToolOutput:
         return ToolOutput(text="the call was cancelled", failed=True)
 
 
-def _on_initialize(params: _Json) -> _Json:
-    return {
-        "protocolVersion": params.get("protocolVersion") or _PROTOCOL,
-        "capabilities": {"tools": {}},
-        "serverInfo": {"name": "inspan", "version": __version__},
-    }
-
-
 def _describe(tool: ToolSpec) -> _Json:
-    return {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+    return describe_tool(tool.name, description=tool.description, input_schema=tool.input_schema)
 
 
 def _build_result(output: ToolOutput) -> _Json:
     """The text, and what it holds where it is JSON: some programs make that of it themselves, and then refuse what is
     no object."""
-    result: _Json = {"content": [{"type": "text", "text": output.text}], "isError": output.failed}
+    result = build_tool_result(output.text, failed=output.failed)
     try:
         value: Any = msgspec.json.decode(output.text)
     except DECODE_ERRORS:

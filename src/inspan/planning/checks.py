@@ -9,11 +9,20 @@ import msgspec
 from inspan.errors import BadInput
 from inspan.protocol.budget import BUDGET_HINT
 from inspan.protocol.ids import NAME_CHARACTERS, find_name_problem
+from inspan.protocol.limits import Limits
+from inspan.protocol.network import parse_network
 from inspan.protocol.task import McpServer, Task
 
 _MAX_VALUE = 1e15
 _LARGEST = 2**63 - 1
 _NAME_BYTES = 120
+_UNITS = {
+    "max_turns": "turns",
+    "largest_answer": "tokens",
+    "memory_bytes": "bytes",
+    "cpus": "processors",
+    "pids": "processes",
+}
 _CWD_NEXT = "Create it, or pass another with --cwd."
 
 _ARGUMENTS = (
@@ -26,12 +35,13 @@ _ARGUMENTS = (
     "key_from",
     "base_url",
     "channel",
+    "net",
     "project",
     "task",
     "name",
     "resume",
 )
-_LISTS = ("allowed_tools", "disallowed_tools", "extra_dirs", "attachments", "options", "ask")
+_LISTS = ("allowed_tools", "disallowed_tools", "extra_dirs", "attachments", "options", "ask", "read")
 # Two underscores part a server's name from its tool's.
 _SERVER_NAME = re.compile(r"(?!.*__)[A-Za-z0-9_-]{1,64}")
 _ASK_PATTERN = re.compile(r"\*|[A-Za-z][\w-]*\*?(\(.+\))?", re.DOTALL)
@@ -48,6 +58,10 @@ def check_task(task: Task) -> None:
         raise BadInput("cwd", task.cwd, "it is not writable.", next_step="Change its mode, or pass another with --cwd.")
     for folder in task.extra_dirs:
         _check_folder("extra_dirs", folder, next_step="Create it, or leave it out.")
+    for path in task.read:
+        check_readable(path)
+    if task.net:
+        parse_network(task.net)
     if task.project:
         _check_name("project", task.project)
     _check_name("task", task.task)
@@ -55,11 +69,12 @@ def check_task(task: Task) -> None:
         step = f"Use letters, digits, - _ and ., at most {NAME_CHARACTERS}, with a letter among them: --name fix-login."
         raise BadInput("name", task.name, problem, next_step=step)
     for name in task.env:
-        if not name or "=" in name or "\0" in name:
-            raise BadInput("env", name, "not a valid variable name.", next_step="Use --env NAME=VALUE.")
+        check_variable(name)
     for name, server in task.mcp_servers.items():
         _check_server(name, server)
-    _check_limits(task)
+    if abs(task.fault_seed) > _LARGEST:
+        raise BadInput("fault_seed", task.fault_seed, "it is too large.", next_step="Give less.")
+    check_limits(task.limits)
     _check_questions(task)
     _check_budgets(task)
     if task.faults:
@@ -97,6 +112,25 @@ def _check_word(field: str, value: str) -> None:
         raise BadInput(field, value, "it is not UTF-8.", next_step="Write it in UTF-8.") from error
     if "\0" in value and field != "prompt":
         raise BadInput(field, value, "it contains a NUL byte.", next_step="Remove it.")
+
+
+def check_variable(name: str) -> None:
+    """Raises `BadInput` for what is no name of a variable."""
+    if not name or "=" in name or "\0" in name:
+        raise BadInput("env", name, "not a valid variable name.", next_step="Use --env NAME=VALUE.")
+
+
+def check_readable(path: str) -> None:
+    """What a sandbox shows must be there, and must be no way out of it."""
+    if not os.path.isabs(path):
+        raise BadInput("read", path, "it is not a whole path.", next_step="Begin it with /.")
+    try:
+        mode = os.stat(path).st_mode  # What a link names is what will be seen.
+    except OSError as error:
+        raise BadInput("read", path, f"{error.strerror}.", next_step="Create it, or leave it out.") from error
+    if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+        step = "Name a file or a folder; a socket or a device leads out of the sandbox."
+        raise BadInput("read", path, "it is neither a file nor a folder.", next_step=step)
 
 
 def check_cwd(cwd: str) -> None:
@@ -180,18 +214,17 @@ def _check_budgets(task: Task) -> None:
                 raise BadInput(f"prices {model}", {field: value}, "it is not a price.", next_step=step)
 
 
-def _check_limits(task: Task) -> None:
-    if abs(task.fault_seed) > _LARGEST:
-        raise BadInput("fault_seed", task.fault_seed, "it is too large.", next_step="Give less.")
-    for field in task.limits.__struct_fields__:
-        value = getattr(task.limits, field)
+def check_limits(limits: Limits) -> None:
+    """Raises `BadInput` for a limit that is none."""
+    for field in limits.__struct_fields__:
+        value = getattr(limits, field)
         if isinstance(value, int) and value > _LARGEST:
             step = "Give less; to switch it off, use off on the command line, None in a program."
             raise BadInput(field, value, "it is too large.", next_step=step)
         if field == "answer_timeout_s" and value == 0:
             continue  # Nobody is there to answer.
         if value is not None and not value > 0:
-            unit = {"max_turns": "turns", "largest_answer": "tokens"}.get(field, "seconds")
+            unit = _UNITS.get(field, "seconds")
             raise BadInput(
                 field,
                 value,

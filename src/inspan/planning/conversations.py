@@ -29,9 +29,9 @@ def find_last_conversation(*, cwd: str, project: str = "") -> RunFolder:
 def _list_newest(state: str, scope: Scope) -> Iterator[RunFolder]:
     """The runs with a session, newest first: those that live, and the ended ones of the index."""
     living = {folder.run_id: folder for folder in list_active_folders(state) if is_in_scope(folder, scope)}
-    talking = {run_id: folder for run_id, folder in living.items() if _resumes(_read_agent(folder))}
+    talking = {run_id: folder for run_id, folder in living.items() if can_resume(_read_agent(folder))}
     rows = read_index(state, lambda: index.list_newest(state, in_scope=build_index_scope(scope), with_session=True))
-    paths = {row.run_id: build_row_path(state, row) for row in rows if _resumes(row.agent)}
+    paths = {row.run_id: build_row_path(state, row) for row in rows if can_resume(row.agent)}
     paths |= {run_id: folder.path for run_id, folder in talking.items()}
     for run_id in sorted(paths, reverse=True):
         try:
@@ -47,7 +47,7 @@ def _read_agent(folder: RunFolder) -> str:
         return ""
 
 
-def _resumes(agent: str) -> bool:
+def can_resume(agent: str) -> bool:
     """Whether an agent can resume; one of the user's own is asked when it comes to that."""
     if agent not in modules.agent_names():
         return bool(agent)

@@ -20,11 +20,11 @@ from inspan.agents.support import check_needs
 from inspan.agents.version_support import find_unknown_options, get_tested_range, untested_warning
 from inspan.config import locations
 from inspan.containment import containment
-from inspan.containment.programs import find_bwrap, find_program
+from inspan.containment.programs import find_program
 from inspan.contracts.driver import Driver
-from inspan.contracts.sandbox import Box
+from inspan.contracts.sandbox import Box, Sandbox
 from inspan.credentials.resolve import resolve_credential
-from inspan.errors import BadConfig, BadInput, InspanError
+from inspan.errors import BadConfig, BadInput, InspanError, SandboxUnusable
 from inspan.protocol.task import Task
 from inspan.stores.paths import cache_home, make_private_folder, runtime_home, state_home
 
@@ -34,6 +34,7 @@ from .settings import ConfiguredTask, apply_config
 
 State = Literal["ok", "warning", "problem"]
 _CONNECT_S = 5.0
+_USUAL_SANDBOX = "bwrap"
 _NO_CONTAINMENT = "no pid namespace available; a reaper process is used instead"
 _HELPERS = {
     "git": "what a run has changed, and the demo's diff",
@@ -72,7 +73,7 @@ def examine(
     report("folders")
     findings = _check_surroundings(env)
     report("containment and sandbox")
-    findings += [_check_containment(env), _check_sandbox(env), _check_gateway()]
+    findings += [_check_containment(env), *(_check_sandbox(env, name) for name in _list_boundaries()), _check_gateway()]
     for entry in looked_at:
         if not (entry.driver and entry.driver.family):
             report(entry.name)
@@ -214,14 +215,33 @@ def _check_containment(env: Mapping[str, str]) -> Finding:
     return Finding(subject="containment", state="ok", detail=f"a pid namespace by {method.name}")
 
 
-def _check_sandbox(env: Mapping[str, str]) -> Finding:
-    box = modules.load_sandbox("bwrap")
+def _check_sandbox(env: Mapping[str, str], name: str = _USUAL_SANDBOX) -> Finding:
+    """Whether a boundary can be set up here, and why not."""
+    sandbox, subject = modules.load_sandbox(name), f"sandbox {name}"
+    box = Box(cwd="/", root=os.geteuid() == 0)
     try:
-        argv = box.wrap(("/bin/true",), Box(cwd="/", root=os.geteuid() == 0))
-        containment.probe(argv, name="bwrap", cache=cache_home(env))
+        if sandbox.container:
+            return Finding(subject=subject, state="ok", detail=_describe_engine(sandbox, box))
+        sandbox.check(box)
+        containment.probe(sandbox, box, cache=cache_home(env))
     except InspanError as error:
-        return Finding(subject="sandbox bwrap", state="warning", detail=error.message, next_step=error.next_step)
-    return Finding(subject="sandbox bwrap", state="ok", detail=f"works, with {find_bwrap()}")
+        return Finding(subject=subject, state="warning", detail=error.message, next_step=error.next_step)
+    return Finding(subject=subject, state="ok", detail=f"works, with {sandbox.wrap((), box)[0]}")
+
+
+def _describe_engine(sandbox: Sandbox, box: Box) -> str:
+    """What can be said without an image; raises `SandboxUnusable` where its program is missing or does not answer."""
+    with suppress(BadInput):  # It has no image: everything else was looked at before.
+        sandbox.check(box)
+    program = find_program(sandbox.name)
+    if problem := containment.run_probe((program, "info", "--format", "ok")):
+        message = f"{program} does not answer: {problem.splitlines()[-1]}"
+        raise SandboxUnusable(message, next_step=f"See what `{sandbox.name} info` says.")
+    return f"{program}, for commands alone; whether an image runs is seen when it is opened"
+
+
+def _list_boundaries() -> list[str]:
+    return [name for name in modules.sandbox_names() if modules.load_sandbox(name).boundary]
 
 
 def _check_config(env: Mapping[str, str]) -> Finding:

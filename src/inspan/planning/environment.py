@@ -96,6 +96,14 @@ def hosts_without_proxy(env: Mapping[str, str]) -> str:
     return ",".join([*entries, _GATEWAY_HOST])
 
 
+def route_through_box(env: Mapping[str, str], port: int) -> dict[str, str]:
+    """The environment of a process in a network of its own, whose only way out is a proxy on this port."""
+    kept = {name: value for name, value in env.items() if not name.lower().endswith("_proxy")}
+    way_out = f"http://{_GATEWAY_HOST}:{port}"
+    names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
+    return kept | dict.fromkeys(names, way_out) | dict.fromkeys(_NO_PROXY, f"{_GATEWAY_HOST},localhost")
+
+
 def _find_secrets(env: Mapping[str, str], credentials: Sequence[str]) -> Iterator[tuple[str, str]]:
     yield from find_secrets(env).items()
     yield from ((name, env[name]) for name in credentials if len(env.get(name, "")) >= _SHORTEST_KEY)

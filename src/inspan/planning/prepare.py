@@ -15,7 +15,10 @@ from inspan.contracts.driver import Driver, Endpoint, Launch, LaunchContext
 from inspan.contracts.prompt_fallbacks import add_prompt_fallbacks, build_preamble
 from inspan.contracts.sandbox import Box
 from inspan.errors import BudgetSpent, StateUnusable
-from inspan.protocol.plan import AgentChoice, AgentProcess, Alternative, Leftovers, Plan, Route, SessionChoice
+from inspan.framing.proxy import proxy_variables
+from inspan.protocol.limits import Limits
+from inspan.protocol.network import NetworkPolicy
+from inspan.protocol.plan import AgentChoice, AgentProcess, Alternative, Entry, Leftovers, Plan, Route, SessionChoice
 from inspan.protocol.task import Access, Task
 from inspan.protocol.wire import SCHEMA
 from inspan.redaction import Gate, SecretSet
@@ -34,12 +37,20 @@ from inspan.stores.run_folder import (
     write_text,
 )
 from inspan.stores.sessions import SessionRecord
+from inspan.stores.worktree import find_worktree
 from inspan.system import file_locks, forking
 from inspan.system.standard_streams import fill_standard_fds
 from inspan.transports.process import move_fd_up
 
 from .checks import check_task
-from .environment import build_agent_environment, collect_secrets, hosts_without_proxy, secrets_of_servers
+from .environment import (
+    build_agent_environment,
+    collect_secrets,
+    hosts_without_proxy,
+    route_through_box,
+    secrets_of_servers,
+)
+from .places import RunPlace, bring_back, enter_place, leave_place
 from .resolve import Choice, resolve_task
 from .resume import (
     LockedSession,
@@ -50,7 +61,10 @@ from .resume import (
     unclaim_session,
     update_reported,
 )
+from .route import find_named_url
 from .tool_server import NAME, add_tool_server, build_tool_bridge
+
+_FIRST_PORT, _LAST_PORT = 49152, 65535
 
 
 class _ClaimedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,22 +93,25 @@ def prepare(
 ) -> PreparedRun:
     """Checks the task, claims a run folder and decides what to start. Raises `InspanError` and then leaves no trace.
 
-    Until `on_claim` is called, nothing has been made; after it no program is started, and nothing is waited for but
-    a moment's lock. A run that is not supervised does without a socket where there is no place for one.
+    Until `on_claim` is called, nothing has been made but the worktree of a run that has one of its own, which is taken
+    away if that is interrupted; after it no program is started, and nothing is waited for but a moment's lock. A run
+    that is not supervised does without a socket where there is no place for one.
     """
     fill_standard_fds()  # Locks and listener are held for long: never where somebody may print.
     env = dict(env)  # Each look into `os.environ` itself decodes what it finds.
     task, record = resolve_session(task, env)
+    bring_back(task, env)
     if not task.prompt.strip() and not task.session:
         task = _fill_prompt(task, env)
     check_task(task)
     choice = resolve_task(task, env)
-    if on_claim:
+    on_claim = on_claim or _do_nothing
+    if not choice.place:
         on_claim()
     if supervised:
         make_private_folder(runtime_home())  # The run's socket will lie there; it would be too late to refuse it then.
     with _reserve_name(task, env) if task.name else nullcontext():
-        return _claim_and_plan(task, choice, record, env)
+        return _claim_and_plan(task, choice, record, env, on_claim)
 
 
 def _reserve_name(task: Task, env: Mapping[str, str]) -> AbstractContextManager[None]:
@@ -103,24 +120,43 @@ def _reserve_name(task: Task, env: Mapping[str, str]) -> AbstractContextManager[
     return reserve_name(task, env)
 
 
-def _claim_and_plan(task: Task, choice: Choice, record: SessionRecord | None, env: Mapping[str, str]) -> PreparedRun:
+def _do_nothing() -> None:
+    """For callers that do not want to know."""
+
+
+def _claim_and_plan(
+    task: Task,
+    choice: Choice,
+    record: SessionRecord | None,
+    env: Mapping[str, str],
+    on_claim: Callable[[], object],
+) -> PreparedRun:
     claimed = _claim_run(task, env)
-    lock, session, listener = -1, None, None
+    lock, session, listener, place, groups = -1, None, None, None, list[str]()
     try:
         lock = lock_run(claimed.folder)
-        session = claim_session(
-            claimed.state, task, record=record, run_id=claimed.folder.run_id, agent=choice.driver.name
-        )
-        listener = _open_listener() if choice.route.uses_gateway else None
-        plan = _build_plan(choice, claimed, session, env, listener)
-        if task.budgets:
-            _open_account(plan)
-        update_reported(claimed.state, session, plan.session.reported)
-        _write_description(plan, claimed.folder)
+        with _enter_place(choice, claimed) as place:
+            if choice.place:
+                on_claim()
+            choice = _move_choice(choice, place) if place else choice
+            session = claim_session(
+                claimed.state, choice.task, record=record, run_id=claimed.folder.run_id, agent=choice.driver.name
+            )
+            listener = _open_listener() if choice.route.uses_gateway else None
+            plan = _build_plan(choice, claimed, session, env, listener, place)
+            if task.budgets:
+                _open_account(plan)
+            update_reported(claimed.state, session, plan.session.reported)
+            if task.limits.resources:
+                plan = _join_groups(plan, groups := _create_groups(plan.run_id, task.limits))
+            _write_description(plan, claimed.folder)
     except BaseException:
+        _remove_groups(groups)
         if listener:
             listener.close()
         try:
+            if place:
+                leave_place(place)
             _erase_run(claimed.state, claimed.folder, session.record.key if session else "")
         finally:
             for fd in (session.lock if session else -1, lock):
@@ -132,10 +168,31 @@ def _claim_and_plan(task: Task, choice: Choice, record: SessionRecord | None, en
 
 def discard(prepared: PreparedRun) -> None:
     """Undoes a prepared run that is not to be started after all."""
+    entry = prepared.plan.process.entry
+    _remove_groups(entry.groups if entry else [])
     if prepared.listener:
         prepared.listener.close()
+    worktree = prepared.plan.worktree
+    if worktree and (made := find_worktree(prepared.plan.state, worktree.path)):
+        leave_place(RunPlace(worktree=made, cwd=worktree.path, is_new=made.id == prepared.folder.run_id))
     _erase_run(prepared.plan.state, prepared.folder, prepared.plan.session.key)
     prepared.release()
+
+
+def _enter_place(choice: Choice, claimed: _ClaimedRun) -> AbstractContextManager[RunPlace | None]:
+    run_id = claimed.folder.run_id
+    return enter_place(choice.place, choice.task, state=claimed.state, project=claimed.project, run_id=run_id)
+
+
+def _move_choice(choice: Choice, place: RunPlace) -> Choice:
+    """The same choice in the folder of a worktree, which may bring code that the user's folder does not have."""
+    task = msgspec.structs.replace(choice.task, cwd=place.cwd)
+    if place.is_new and choice.driver.channels[0].project_code:
+        from .project_code import refuse_project_code  # Start-up time: most agents can be kept from all of it.
+
+        refuse_project_code(task, choice.driver)
+    others = tuple(_move_choice(each, place) for each in choice.alternatives)
+    return msgspec.structs.replace(choice, task=task, alternatives=others)
 
 
 def _fill_prompt(task: Task, env: Mapping[str, str]) -> Task:
@@ -170,7 +227,12 @@ def _claim_run(task: Task, env: Mapping[str, str]) -> _ClaimedRun:
 
 
 def _build_plan(
-    choice: Choice, claimed: _ClaimedRun, session: LockedSession, env: Mapping[str, str], listener: socket.socket | None
+    choice: Choice,
+    claimed: _ClaimedRun,
+    session: LockedSession,
+    env: Mapping[str, str],
+    listener: socket.socket | None,
+    place: RunPlace | None,
 ) -> Plan:
     task, driver, folder = choice.task, choice.driver, claimed.folder
     context = _build_launch_context(choice, claimed, session, env, listener)
@@ -192,6 +254,7 @@ def _build_plan(
             channel=driver.channels[0].name,
             provider=choice.provider,
             credential=choice.credential.description,
+            base_url=find_named_url(choice.task, driver, env),
         ),
         session=SessionChoice(
             key=session.record.key,
@@ -217,7 +280,7 @@ def _build_plan(
             folders=[name for name in driver.state.leftover_dirs if not os.path.lexists(os.path.join(task.cwd, name))],
             files=[path for path in files if path.startswith(f"{context.scratch}/")],
         ),
-        warnings=[sentence for sentence in (untested_warning(driver, choice.program),) if sentence],
+        warnings=[*filter(None, (untested_warning(driver, choice.program),)), *(place.warnings if place else ())],
         approvals=_load_approvals(claimed) if task.ask else [],
         alternatives=[
             Alternative(
@@ -228,6 +291,7 @@ def _build_plan(
             )
             for each, other in zip(choice.alternatives, others, strict=True)
         ],
+        worktree=place.to_plan() if place else None,
     )
 
 
@@ -262,8 +326,15 @@ def _prepare_process(
         run_env=added,
         key=choice.credential.key,
     )
+    box = _build_box(choice, claimed, context, launch, added, env)
+    argv = choice.sandbox.wrap(launch.argv, box)
+    if not (choice.sandbox.boundary and choice.sandbox.holds):
+        argv = choice.containment.wrap(argv, box)
+    entry = _build_entry(choice, context, box, env)
+    if entry and entry.isolated:
+        environment = route_through_box(environment, entry.ports[1])
     process = AgentProcess(
-        argv=list(_wrap_argv(choice, claimed, context, launch, added)),
+        argv=list(argv),
         env=environment,
         stdin=launch.stdin,
         keeps_stdin=launch.keeps_stdin,
@@ -274,6 +345,9 @@ def _prepare_process(
         sandbox=choice.sandbox.name,
         containment=choice.containment.name,
         access=_find_access(choice),
+        private=choice.private,
+        network=choice.network,
+        entry=entry,
     )
     return _PreparedProcess(launch=launch, added=added, process=process)
 
@@ -410,12 +484,16 @@ def _build_run_env(
     return {**added, **launch.env, **{name: value for name, value in task.env.items() if name not in replaced}}
 
 
-def _wrap_argv(
-    choice: Choice, claimed: _ClaimedRun, context: LaunchContext, launch: Launch, added: Mapping[str, str]
-) -> tuple[str, ...]:
-    """The command line inside what holds it: the box that was chosen, or containment alone."""
+def _build_box(
+    choice: Choice,
+    claimed: _ClaimedRun,
+    context: LaunchContext,
+    launch: Launch,
+    added: Mapping[str, str],
+    env: Mapping[str, str],
+) -> Box:
     if not choice.sandbox.boundary:
-        return choice.containment.wrap(launch.argv, Box(cwd=choice.task.cwd, root=choice.root))
+        return Box(cwd=choice.task.cwd, root=choice.root)
     # Beside its config lies the session's record, which decides where its next run works: not for the agent to write.
     kept = (
         [context.config, _session_home(context.config)]
@@ -423,26 +501,61 @@ def _wrap_argv(
         else list(_make_state_paths(choice.driver, added))
     )
     kept += [context.cache] if context.cache else []
-    box = Box(
-        cwd=choice.task.cwd,
-        read_only=choice.task.mode != "exec",
-        writable=(
-            *(path for path in kept if os.path.exists(path)),
-            *(choice.task.extra_dirs if choice.task.mode == "exec" else ()),
-            claimed.folder.agent_folder,
-            added["TASK_FOLDER"],
-        ),
-        hidden=(
-            claimed.state,
-            make_private_folder(runtime_home()),
-        ),  # Made now: what is not there yet cannot be hidden.
-        readable=(
-            *_program_dirs(choice.program.path, *launch.reads),
-            *(choice.task.extra_dirs if choice.task.mode != "exec" else ()),
-        ),
-        root=choice.root,
+    own = (*(path for path in kept if os.path.exists(path)), claimed.folder.agent_folder, added["TASK_FOLDER"])
+    from .box import build_box  # Start-up time: few runs have a sandbox.
+
+    box = build_box(choice, env=env, reads=launch.reads, kept=own, state=claimed.state)
+    return msgspec.structs.replace(box, ports=(_find_port(context.endpoint),) if context.endpoint else ())
+
+
+def _build_entry(choice: Choice, context: LaunchContext, box: Box, env: Mapping[str, str]) -> Entry | None:
+    """What has to be set up on the way into a box; nothing, for most runs."""
+    isolation = choice.sandbox.isolate(box)
+    if isolation is None:
+        return None
+    return Entry(
+        isolated=isolation.network,
+        ports=_choose_ports(context, choice.network) if isolation.network else [],
+        filter=isolation.filter,
+        scoped=isolation.scoped,
+        proxies=proxy_variables(env) if isolation.network else {},
     )
-    return choice.sandbox.wrap(launch.argv, box)
+
+
+def _join_groups(plan: Plan, groups: list[str]) -> Plan:
+    """The plan with the control groups that its agent joins, by whichever channel."""
+
+    def join(process: AgentProcess) -> AgentProcess:
+        entry = msgspec.structs.replace(process.entry or Entry(), groups=groups)
+        return msgspec.structs.replace(process, entry=entry)
+
+    others = [msgspec.structs.replace(each, process=join(each.process)) for each in plan.alternatives]
+    return msgspec.structs.replace(plan, process=join(plan.process), alternatives=others)
+
+
+def _remove_groups(groups: list[str]) -> None:
+    if groups:
+        from inspan.containment.control_groups import remove_groups  # Start-up time: few runs have such limits.
+
+        remove_groups(groups)
+
+
+def _create_groups(run_id: str, limits: Limits) -> list[str]:
+    from inspan.containment.control_groups import create_groups  # Start-up time: few runs have such limits.
+
+    return create_groups(run_id, limits)
+
+
+def _choose_ports(context: LaunchContext, network: NetworkPolicy) -> list[int]:
+    """Where the agent finds its gateway, the way out, and what of this machine it may reach."""
+    local = list(network.local_ports)
+    given = [_find_port(context.endpoint)] if context.endpoint else []
+    free = (port for port in range(_FIRST_PORT, _LAST_PORT) if port not in (*given, *local))
+    return [*(given or [next(free)]), next(free), *local]
+
+
+def _find_port(endpoint: Endpoint) -> int:
+    return int(endpoint.url.rpartition(":")[2].partition("/")[0])
 
 
 def _session_home(config: str) -> str:
@@ -459,18 +572,6 @@ def _make_state_paths(driver: Driver, added: Mapping[str, str]) -> Iterator[str]
         if not os.path.splitext(path)[1]:
             make_private_folder(path)
         yield path
-
-
-def _program_dirs(*programs: str) -> tuple[str, ...]:
-    """The folders that programs need when a private /tmp would hide them: their own and the one above."""
-    # By both of its names: the link of a virtual environment is what is started.
-    paths = dict.fromkeys(find(each) for each in programs for find in (os.path.realpath, os.path.abspath))
-    return tuple(dict.fromkeys(_program_dir(path) for path in paths if path.startswith("/tmp/")))
-
-
-def _program_dir(program: str) -> str:
-    own, above = os.path.dirname(program), os.path.dirname(os.path.dirname(program))
-    return next((folder for folder in (above, own) if folder not in ("/", "/tmp")), program)
 
 
 def _write_description(plan: Plan, folder: RunFolder) -> None:
@@ -491,6 +592,7 @@ def _write_description(plan: Plan, folder: RunFolder) -> None:
                 "way": plan.agent.provider,
                 "project": plan.project,
                 "argv": plan.process.argv,
+                "control_groups": plan.process.entry.groups if plan.process.entry else [],
                 "session": plan.session.key,
                 "told": msgspec.to_builtins(plan.session.reported),
                 "session_id": plan.session.id,

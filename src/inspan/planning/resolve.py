@@ -22,17 +22,22 @@ from inspan.agents.support import check_needs, check_support
 from inspan.agents.version_support import refuse_untested
 from inspan.containment import containment, programs
 from inspan.contracts.driver import Attachment, Driver
+from inspan.contracts.places import AUTO, SandboxParts
 from inspan.contracts.sandbox import Box, Sandbox
 from inspan.contracts.tool_grants import is_unrestricted
 from inspan.credentials.resolve import Credential, resolve_credential
 from inspan.errors import BadInput, InspanError
+from inspan.protocol.network import NetworkPolicy, parse_network
 from inspan.protocol.plan import Route
 from inspan.protocol.task import Task
 from inspan.stores.paths import cache_home
 
 from .access import refuse_without_access
 from .attachments import load_attachments
+from .places import choose_place
 from .route import check_base_url, check_model_from, choose_route, find_base_url
+
+_BOUNDARY = "bwrap"
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,8 +50,11 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     route: Route
     provider: str = ""
     sandbox: Sandbox
+    place: str = ""
     containment: containment.Containment
     root: bool
+    private: bool = False
+    network: NetworkPolicy = NetworkPolicy()
     attachments: tuple[Attachment, ...] = ()
     attachment_text: str = ""
     alternatives: "tuple[Choice, ...]" = ()
@@ -74,9 +82,19 @@ def resolve_task(task: Task, env: Mapping[str, str]) -> Choice:
         if other.bundled_bwrap and (path := find_bundled_file(other.bundled_bwrap)) and os.access(path, os.X_OK):
             programs.set_bundled_bwrap(path)
     obstacle, step = _check_sandbox_need(task, driver, root=root)
-    sandbox = modules.load_sandbox(task.sandbox or ("bwrap" if obstacle else "none"))
+    parts = modules.split_sandbox(task.sandbox) if task.sandbox else SandboxParts()
+    asked = "" if parts.boundary == AUTO else parts.boundary
+    confined = task.net not in ("", "open") or bool(task.read)
+    sandbox = modules.load_sandbox(asked or (_BOUNDARY if obstacle or confined else "none"))
     if obstacle and not sandbox.boundary:
         raise BadInput("sandbox", sandbox.name, obstacle, next_step=step)
+    if sandbox.container:
+        step = f"Use --sandbox {_BOUNDARY} for agents; inspan.open_sandbox runs commands in a container."
+        raise BadInput("sandbox", sandbox.name, "an image has no agent's program in it.", next_step=step)
+    if confined and not sandbox.boundary:
+        field, value = ("--net", task.net) if task.net not in ("", "open") else ("--read", task.read[0])
+        step = f"Use --sandbox {_BOUNDARY}, or leave {field} out."
+        raise BadInput(field, value, f"the sandbox {sandbox.name} confines nothing.", next_step=step)
     check_base_url(task.base_url)
     check_model_from(task.model_from)
     if driver.built_in and not task.model_from.startswith(("script:", "replay:")):
@@ -87,21 +105,32 @@ def resolve_task(task: Task, env: Mapping[str, str]) -> Choice:
         refuse_untested(driver, program)
     way_in = resolve_credential(task, driver, env)
     refuse_without_access(task, driver, program, way_in, env)
+    if task.allowed_tools or task.ask or task.mcp_servers:
+        from .file_tools import check_file_tools  # Start-up time: most tasks grant no single command.
+
+        check_file_tools(task, env)
     method = containment.choose_containment(cache_home(env), asked=env.get("INSPAN_CONTAINMENT", ""))
+    route = choose_route(task, driver, way_in, env)
+    private = sandbox.boundary and bool(asked or confined)
+    network = _choose_network(task, route, private=private)
     if sandbox.boundary:
-        argv = sandbox.wrap(("/bin/true",), Box(cwd="/", root=root))
-        containment.probe(argv, name=sandbox.name, cache=cache_home(env))
-        method = containment.METHODS[0]
+        box = Box(cwd="/usr" if private else "/", root=root, private=private, network=network, read_only=True)
+        sandbox.check(box)
+        containment.probe(sandbox, box, cache=cache_home(env))
+        method = containment.METHODS[0] if sandbox.holds else method
     choice = Choice(
         task=task,
         driver=driver,
         program=program,
         credential=way_in,
-        route=choose_route(task, driver, way_in, env),
+        route=route,
         provider=way_name,
         sandbox=sandbox,
+        place=choose_place(parts.place, task, driver, env),
         containment=method,
         root=root,
+        private=private,
+        network=network,
         attachments=attachments,
         attachment_text=texts,
     )
@@ -141,6 +170,20 @@ def _resolve_alternative(choice: Choice, driver: Driver, env: Mapping[str, str])
     return msgspec.structs.replace(
         choice, driver=driver, program=program, attachments=attachments, attachment_text=texts
     )
+
+
+def _choose_network(task: Task, route: Route, *, private: bool) -> NetworkPolicy:
+    """What the run may reach; raises `BadInput` where it could not reach its model."""
+    if not task.net:
+        return NetworkPolicy(reach="gateway" if private and route.uses_gateway else "open")
+    policy = parse_network(task.net)
+    if policy.reach == "none":
+        step = "Use --net gateway: it reaches its model and nothing else."
+        raise BadInput("--net", task.net, "an agent could not reach its model.", next_step=step)
+    if policy.reach == "gateway" and not route.uses_gateway:
+        step = "Leave --direct or --login out, name the provider's host with --net allow=HOST, or use --net open."
+        raise BadInput("--net", task.net, "this run goes to its provider without the gateway.", next_step=step)
+    return policy
 
 
 def _check_sandbox_need(task: Task, driver: Driver, *, root: bool) -> tuple[str, str]:

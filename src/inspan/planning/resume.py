@@ -28,6 +28,8 @@ from inspan.stores.sessions import (
 )
 from inspan.system import file_locks
 
+from .places import is_session_place
+
 _TAIL_BYTES = 4_000_000
 _PROMPT_CHARACTERS = 60
 _LEFT_OUT = '"…"'
@@ -56,7 +58,8 @@ def resolve_session(task: Task, env: Mapping[str, str]) -> tuple[Task, SessionRe
     agent = driver_for_task(task).name if task.agent else record.agent
     if agent != record.agent:
         raise BadInput("agent", task.agent, f"the session is one of {record.agent}.", next_step="Leave --agent out.")
-    _check_folder(name, record, task)
+    if not is_session_place(state_home(env), record.cwd, task):
+        _check_folder(name, record, task)
     own = {
         "agent": task.agent or record.agent,
         "cwd": record.cwd,

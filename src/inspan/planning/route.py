@@ -64,7 +64,7 @@ def choose_route(task: Task, driver: Driver, credential: Credential, env: Mappin
     url = find_base_url(task, driver, env, login=credential.kind == "login")
     proxies = {name.lower(): env[name] for name in env if name.lower() in _PROXIES}
     proxy_for(read_base_url(url)[0], proxies)
-    check_key(credential.key)
+    check_key(credential.key, source=f"the {credential.description}")
     return Route(
         model_from=task.model_from or LIVE,
         url=url,
@@ -117,6 +117,23 @@ def find_given_url(task: Task, driver: Driver, env: Mapping[str, str]) -> tuple[
         return "base_url", task.base_url
     own = {**env, **task.env}
     return next(((name, own[name]) for name in driver.provider.base_url_variables if own.get(name)), ("", ""))
+
+
+def find_named_url(task: Task, driver: Driver, env: Mapping[str, str]) -> str:
+    """The address that somebody has named for the model; empty for the usual one, and where a script answers."""
+    if task.model_from.startswith(("script:", "replay:")):
+        return ""
+    _, url = find_given_url(task, driver, env)
+    return url if not url or _is_address(url) else "an address of its own"
+
+
+def _is_address(url: str) -> bool:
+    """Whether it can be shown: what is none may have a password in it, and only the agent knows how to read it."""
+    try:
+        read_base_url(url)
+    except BadInput:
+        return False
+    return True
 
 
 def _describe_setting(said: str, driver: Driver) -> str:

@@ -16,6 +16,7 @@ from inspan.protocol.limits import Limits, Price, Rates
 from inspan.protocol.task import McpServer, Preset, Task
 
 from .checks import check_cwd
+from .places import find_origin
 from .resume import current_folder, resolve_session
 
 
@@ -41,7 +42,7 @@ def apply_config(
     if task.agent and not task.preset:
         task = _with_preset(task, env)
     task, _ = resolve_session(task, env)
-    settings = load_config(task.cwd, env).settings
+    settings = load_config(find_origin(task.cwd, env), env).settings
     name = task.agent or settings.runtime.default
     preset = task.preset or build_preset(name, settings.agent(name))
     driver = _find_driver(name, preset, settings)
@@ -55,6 +56,8 @@ def apply_config(
         effort=task.effort or own.effort or runtime.effort,
         profile=values.get("profile") or runtime.profile or task.profile,
         sandbox=task.sandbox or runtime.sandbox,
+        net=task.net or runtime.net,
+        read=(*runtime.read, *task.read),
         system_prompt=task.system_prompt or own.system_prompt,
         append_system_prompt=task.append_system_prompt or own.append_system_prompt,
         limits=_merge_limits(settings, values),

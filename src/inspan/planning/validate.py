@@ -10,6 +10,7 @@ from inspan.containment.programs import find_bwrap, find_program
 from inspan.protocol.task import Task
 
 from .checks import check_task
+from .file_tools import list_open_grants
 from .resolve import resolve_task
 from .resume import resolve_session
 
@@ -36,6 +37,7 @@ def validate(task: Task, *, env: Mapping[str, str] = os.environ) -> Environment:
     helpers = {"git": find_program("git", path=env.get("PATH", "")), "bwrap": find_bwrap()}
     warnings = [f"{name} was not found." for name, path in helpers.items() if not path]
     warnings += [*choice.credential.warnings, *filter(None, (untested_warning(choice.driver, choice.program),))]
+    warnings += list_open_grants(task)
     if choice.credential.kind == "none":
         warnings.append(f"No key and no login was found: {choice.driver.access.login_hint}.")
     return Environment(

@@ -21,7 +21,9 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="run_started"):
     """The first record of every log; `schema` is the version of everything after it, `name` the run's own, if any.
 
     `access` says what the agent may do on this machine, `ask` about which tools somebody is asked first, `credential`
-    which key or login is used, without showing it. `timeout_s` is for the run, or for each message of a `session`.
+    which key or login is used, without showing it, `base_url` where the model is reached if that is not the provider's
+    usual address. `timeout_s` is for the run, or for each message of a `session`.
+    `worktree_of` is the folder of which `cwd` is in a git worktree of the run's own, with this `branch`.
     """
 
     schema: int
@@ -40,14 +42,20 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="run_started"):
     sandbox: str
     containment: str
     access: Access = ""
+    private: bool = False
+    net: str = ""
+    resources: dict[str, float] = {}
     ask: list[str] = []
     model_from: str = ""
     credential: str = ""
+    base_url: str = ""
     budgets: dict[str, str] = {}
     timeout_s: float | None = None
     session: bool = False
     warnings: list[str] = []
     name: str = ""
+    worktree_of: str = ""
+    branch: str = ""
     inspan: str
 
 
@@ -187,6 +195,13 @@ class ToolStarted(_Event, frozen=True, kw_only=True, tag="tool_started"):
     name: str
     input: Any = None
     parent: str = ""
+
+
+class ToolOutput(_Event, frozen=True, kw_only=True, tag="tool_output"):
+    """The last line that a tool at work has put out so far; its whole output follows with the end of the call."""
+
+    id: str
+    text: str
 
 
 class ToolCompleted(_Event, frozen=True, kw_only=True, tag="tool_completed"):
@@ -393,6 +408,21 @@ class RateLimited(_Event, frozen=True, kw_only=True, tag="rate_limited"):
     held: bool = False
 
 
+class WorktreeLeft(_Event, frozen=True, kw_only=True, tag="worktree_left"):
+    """What becomes of the run's own git worktree: `kept` with what changed in it, or removed because nothing did.
+
+    `files` are changed or new and not committed, `commits` are those since it was made, on `branch`, if it has one.
+    """
+
+    path: str
+    kept: bool
+    branch: str = ""
+    files: int = 0
+    ignored: int = 0
+    commits: int = 0
+    problem: str = ""
+
+
 class ErrorReported(_Event, frozen=True, kw_only=True, tag="error_reported"):
     """Something went wrong that does not by itself end the run."""
 
@@ -459,6 +489,7 @@ Event = (
     | CitationsGiven
     | ReasoningSaid
     | ToolStarted
+    | ToolOutput
     | ToolCompleted
     | ToolFailed
     | CommandExecuted
@@ -478,6 +509,7 @@ Event = (
     | BudgetRefused
     | UsageDiffers
     | RateLimited
+    | WorktreeLeft
     | ErrorReported
     | Unrecognized
     | EndingBegan

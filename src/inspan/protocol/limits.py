@@ -13,6 +13,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
 
     `largest_answer` is how many tokens of output a budget sets aside for one model call, where the request allows more
     or says nothing.
+
+    `memory_bytes`, `cpus` (of a processor's time, also a part of one) and `pids` (processes and their threads) are for
+    all that a run starts, together.
     """
 
     timeout_s: float | None = 600.0
@@ -24,6 +27,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     answer_timeout_s: float | None = 600.0
     idle_close_s: float | None = 3600.0
     hook_timeout_s: float | None = 60.0
+    memory_bytes: int | None = None
+    cpus: float | None = None
+    pids: int | None = None
+
+    @property
+    def resources(self) -> dict[str, float]:
+        """Those of them that hold, by name."""
+        found = {"memory_bytes": self.memory_bytes, "cpus": self.cpus, "pids": self.pids}
+        return {name: value for name, value in found.items() if value is not None}
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

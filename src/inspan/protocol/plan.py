@@ -6,6 +6,7 @@ from inspan import __version__
 
 from .budget import format_budget
 from .events import RunStarted
+from .network import NetworkPolicy
 from .task import Access, Task
 from .usage import SessionTotals
 from .wire import SCHEMA
@@ -51,7 +52,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
 class AgentChoice(msgspec.Struct, frozen=True, kw_only=True):
     """Which agent, in which version, through which of its channels, and whose models it uses with which key or login:
-    `credential` names it without showing it.
+    `credential` names it without showing it. `base_url` is the address that somebody named in place of the usual one.
     """
 
     name: str
@@ -59,6 +60,22 @@ class AgentChoice(msgspec.Struct, frozen=True, kw_only=True):
     channel: str
     provider: str
     credential: str
+    base_url: str = ""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """What is set up on the way to the agent's process: `groups` are the control groups that it joins, `ports` where it
+    is to find our listeners in a network of its own, `filter` the program for its system calls. Where it is `scoped`,
+    sockets of the host that have no path are out of its reach. `proxies` are those of the user, through which goes what
+    it may reach.
+    """
+
+    groups: list[str] = []
+    isolated: bool = False
+    ports: list[int] = []
+    filter: bytes = b""
+    scoped: bool = False
+    proxies: dict[str, str] = {}
 
 
 class AgentProcess(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +97,9 @@ class AgentProcess(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: str
     containment: str
     access: Access
+    private: bool = False
+    network: NetworkPolicy = NetworkPolicy()
+    entry: Entry | None = None
 
 
 class Alternative(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +129,18 @@ class Leftovers(msgspec.Struct, frozen=True, kw_only=True):
     files: list[str]
 
 
+class RunWorktree(msgspec.Struct, frozen=True, kw_only=True):
+    """The git worktree that a run works in: its `path` and its `branch`, which is empty where its HEAD is detached.
+
+    `checkout` is the work tree of the user's that it was made from, and `folder` the folder in there.
+    """
+
+    path: str
+    branch: str
+    checkout: str
+    folder: str
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One run, decided to the last argument. It holds secrets: it is passed on in memory and never stored.
 
@@ -133,6 +165,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     warnings: list[str] = []
     approvals: list[tuple[str, str]] = []
     alternatives: list[Alternative] = []
+    worktree: RunWorktree | None = None
 
     @property
     def started(self) -> RunStarted:
@@ -154,13 +187,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             sandbox=self.process.sandbox,
             containment=self.process.containment,
             access=self.process.access,
+            private=self.process.private,
+            net=str(self.process.network),
+            resources=self.task.limits.resources,
             ask=list(self.task.ask),
             model_from=self.route.model_from,
             credential=self.agent.credential,
+            base_url=self.agent.base_url,
             budgets={node: format_budget(budget) for node, budget in self.task.budgets.items()},
             timeout_s=self.task.limits.timeout_s,
             session=self.task.session,
             warnings=self.warnings,
             name=self.task.name,
+            worktree_of=self.worktree.folder if self.worktree else "",
+            branch=self.worktree.branch if self.worktree else "",
             inspan=__version__,
         )

@@ -54,7 +54,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     of `complete` must fit. `attachments` are paths of images and files. `channel` is the way into the agent, its usual
     one where it is empty. `key_from` says where the API key is (`env:NAME`, `file:PATH`, `cmd:COMMAND`,
     `keyring:SERVICE/USER`); `login` uses the subscription login of the user in its place. `options` are arguments for
-    the agent's own program.
+    the agent's own program. `sandbox` is a place to work in (`worktree`: a git worktree of the run's own), a boundary
+    around the agent (`bwrap`, `none`), or both, joined by `+`; empty is what the agent needs, in `cwd` itself.
+
+    `sandbox` is what confines the agent; `net` what it may reach from there: `none`, `gateway`, `open` or
+    `allow=HOST,…`; `read` are the paths that it may read besides the system's and its own.
 
     With `session` the run stays open for further messages, and its prompt may be empty. `ask` are the tools, in the
     words of `allowed_tools`, that somebody is asked about before the agent uses them; `*` stands for all about which
@@ -93,6 +97,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     login: bool = False
     key_from: str = ""
     sandbox: str = ""
+    net: str = ""
+    read: tuple[str, ...] = ()
     model_from: str = ""
     base_url: str = ""
     budgets: dict[Node, Budget] = {}

@@ -1,20 +1,28 @@
 """The first lines of a run: who works where, what it may do, who answers its model calls, and what will end it."""
 
 import os
+from collections.abc import Callable
 
 from inspan.protocol.events import RunStarted
 from inspan.protocol.ids import make_short_name
 
-from .text import format_duration, shorten_home
+from .text import format_duration, one_line, shorten_home
 
 _ACCESS = {
-    "full": "full access, network open",
-    "allowed_tools": "allowed tools only, network open",
-    "sandbox": "writes only in its folder ({sandbox}), network open",
-    "read_only": "read only by the agent's own rules, network open",
-    "read_only_sandbox": "read only ({sandbox}), network open",
+    "full": "full access, {net}",
+    "allowed_tools": "allowed tools only, {net}",
+    "sandbox": "writes only in its folder ({sandbox}), {net}",
+    "private_sandbox": "writes only in its folder, sees it and the system alone ({sandbox}), {net}",
+    "read_only": "read only by the agent's own rules, {net}",
+    "read_only_sandbox": "read only ({sandbox}), {net}",
+    "private_read_only_sandbox": "read only, sees its folder and the system alone ({sandbox}), {net}",
     "no_tools": "no tools",
     "remote": "no access to this machine",
+}
+_RESOURCES: dict[str, Callable[[float], str]] = {
+    "memory_bytes": lambda value: f"memory {value / 1024**3:.3g} GiB",
+    "cpus": lambda value: f"{value:g} cpus",
+    "pids": lambda value: f"{value:g} processes",
 }
 _REACH = {"live": "via gateway", "record": "via gateway, recorded", "direct": "direct"}
 
@@ -22,14 +30,21 @@ _REACH = {"live": "via gateway", "record": "via gateway, recorded", "direct": "d
 def describe_start(event: RunStarted) -> list[str]:
     """Two lines of facts; what an older log does not say is left out."""
     agent = f"{event.agent} {event.agent_version}".rstrip()
-    who = (agent, event.model, shorten_home(event.cwd), _describe_mode(event), _describe_access(event))
+    who = (agent, event.model, one_line(_describe_place(event)), _describe_mode(event), _describe_access(event))
     run = (
         f"run {event.name or make_short_name(event.run_id)} ({event.run_id})",
         *_describe_budgets(event.budgets),
+        *_describe_resources(event.resources),
         _describe_end(event),
     )
     lines = [" · ".join(filter(None, (*who, _describe_model_access(event)))), " · ".join(filter(None, run))]
     return [f"▶ {lines[0]}", f"  {lines[1]}"]
+
+
+def _describe_place(event: RunStarted) -> str:
+    if not event.worktree_of:
+        return shorten_home(event.cwd)
+    return f"worktree {event.branch or 'without a branch'} of {shorten_home(event.worktree_of)}"
 
 
 def _describe_mode(event: RunStarted) -> str:
@@ -37,8 +52,22 @@ def _describe_mode(event: RunStarted) -> str:
 
 
 def _describe_access(event: RunStarted) -> str:
-    words = _ACCESS.get(event.access, "").format(sandbox=event.sandbox)
+    usual = _ACCESS.get(event.access, "")
+    words = _ACCESS.get(f"private_{event.access}" if event.private else event.access, usual).format(
+        sandbox=event.sandbox, net=_describe_network(event.net)
+    )
     return f"{words}, asks first: {', '.join(event.ask)}" if words and event.ask else words
+
+
+def _describe_network(net: str) -> str:
+    kind, _, hosts = net.partition("=")
+    if kind == "allow":
+        return f"reaches its model and {hosts.replace(',', ', ')}"
+    return {"gateway": "reaches nothing but its model", "none": "no network"}.get(kind, "network open")
+
+
+def _describe_resources(resources: dict[str, float]) -> list[str]:
+    return [_RESOURCES[name](value) for name, value in resources.items() if name in _RESOURCES]
 
 
 def _describe_model_access(event: RunStarted) -> str:
@@ -48,7 +77,8 @@ def _describe_model_access(event: RunStarted) -> str:
         return f"scripted model {os.path.basename(file)}".rstrip()
     if kind == "replay":
         return f"replayed model {os.path.basename(file)}"
-    return " ".join(filter(None, (event.credential, _REACH.get(kind, kind))))
+    way = " to ".join(filter(None, (_REACH.get(kind, kind), event.base_url)))
+    return " ".join(filter(None, (event.credential, way)))
 
 
 def _describe_budgets(budgets: dict[str, str]) -> list[str]:

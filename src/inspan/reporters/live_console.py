@@ -4,7 +4,7 @@ What it shows comes from a log and is redacted already. The log keeps everything
 """
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -35,8 +35,8 @@ from inspan.protocol.wire import Record
 
 from .ending import format_ending, wrap_segments
 from .events import build_node_result
-from .live_screen import LiveScreen
-from .markdown import MarkdownStream
+from .live_screen import LiveScreen, Span
+from .markdown import MarkdownStream, PlainStream
 from .narration import Narrator, TextChunk, describe_failed_call
 from .status_line import RunFigures, format_status
 from .styles import format_chunk
@@ -52,8 +52,10 @@ from .tool_lines import (
     shorten_path,
 )
 from .tool_lines import format_ending as format_tool_ending
+from .word_wrap import WordWrap
 
 _IDLE_S = 0.5
+_TURN_S = 0.25
 # The exit code of a command is told right behind its end. So long it is waited for.
 _EXIT_CODE_S = 10.0
 
@@ -62,7 +64,7 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the console cannot know from events: how the run was asked for, and what its reader wants.
 
     `lines=None` shows every line of output and every warning. `commands` gives what can be typed after the run, by its
-    last event. Without `status` there is no status line, for runs that are over.
+    last event. Without `status` there is no status line, for runs that are over. With `spins`, something in it moves.
     """
 
     stays_open: bool = False
@@ -71,6 +73,7 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget = Budget()
     lines: int | None = 12
     status: bool = True
+    spins: bool = False
     stoppable: bool = True
     commands: Callable[[RunEnded], Sequence[str]] = lambda ended: ()
 
@@ -90,7 +93,8 @@ class LiveConsole:
         self._summary = Summary()
         self._state = LiveStateFold(stays_open=self._options.stays_open, prompted=self._options.prompted)
         self._narrator = Narrator()
-        self._markdown = MarkdownStream()
+        self._markdown = MarkdownStream() if screen.has_colours else PlainStream()
+        self._words = WordWrap(screen)
         self._truncator = Truncator()
         self._tools: dict[str, ToolLine] = {}
         self._titles: dict[str, str] = {}
@@ -114,7 +118,15 @@ class LiveConsole:
     @property
     def wait_s(self) -> float:
         """How long nothing has to be done, unless there is another record."""
-        return self._screen.due_s if self._options.status and self._screen.lacks_status else _IDLE_S
+        if self._options.status and self._screen.lacks_status:
+            return self._screen.due_s
+        return _TURN_S if self._spins else _IDLE_S
+
+    @property
+    def _spins(self) -> bool:
+        state = self._state.state
+        moves = state.status in ("starting", "working") and not state.waits_for_model
+        return self._options.spins and self._options.status and moves
 
     @property
     def _cwd(self) -> str:
@@ -203,6 +215,7 @@ class LiveConsole:
                     cwd=self._cwd,
                     ending=self._ending,
                     stoppable=self._options.stoppable,
+                    turn=int(self._clock() / _TURN_S) if self._options.spins else None,
                 )
             )
         self._screen.flush()
@@ -234,7 +247,7 @@ class LiveConsole:
             self._flush_warnings()
             self._screen.end_line()
             self._write_text(truncate(chunk.removesuffix("\n")))
-            self._screen.write(*self._markdown.end())
+            self._write_spans(self._markdown.end())
             self._screen.end_line()
         elif not told:
             self._leave_tool()
@@ -243,10 +256,12 @@ class LiveConsole:
 
     def _write_text(self, text: str) -> None:
         """What the agent says; where nothing can look bold, the marks are better than nothing."""
-        if self._screen.has_colours:
-            self._screen.write(*self._markdown.feed(text))
-        else:
-            self._screen.write((text, ""))
+        self._write_spans(self._markdown.feed(text))
+
+    def _write_spans(self, spans: Iterable[Span]) -> None:
+        for span in spans:
+            write = self._words.write_verbatim if self._markdown.is_verbatim else self._words.write
+            write(span)
 
     def _wrap_facts(self, text: str) -> str:
         """The first lines of a run are facts with dots between them: each stays whole."""
@@ -254,7 +269,7 @@ class LiveConsole:
         return "\n".join(wrap_segments(line.split(" · "), columns=columns) for line in text.split("\n"))
 
     def _end_text(self) -> None:
-        self._screen.write(*self._markdown.end())
+        self._write_spans(self._markdown.end())
         if self._truncator.missing_bytes:
             self._screen.write_line((truncation_note(self._truncator.missing_bytes), "dim"))
         self._truncator = Truncator()

@@ -19,7 +19,8 @@ Span = tuple[str, Style]
 ERASE_BELOW = "\x1b[J"
 # Down and up again makes room for a row below without moving the column: a newline would. The cursor is saved there
 # and restored after, since only the terminal knows on which row it is.
-_TO_STATUS, _FROM_STATUS = "\x1bD\x1b[A\x1b7\r\n", "\x1b[K\x1b8"
+_TO_GLYPH, _RESTORE = "\x1b7\r\n", "\x1b8"
+_TO_STATUS, _FROM_STATUS = f"\x1bD\x1b[A{_TO_GLYPH}", f"\x1b[K{_RESTORE}"
 _LEAST_S_BETWEEN_DRAWS = 0.2
 _LEAST_ROWS, _LEAST_COLUMNS = 3, 10
 
@@ -41,7 +42,7 @@ class LiveScreen:
         self._clock = clock
         self._column = 0
         self._written = False
-        self._drawn = ""
+        self._drawn: str = ""
         self._drawn_at = -1.0
         self._drawn_size: tuple[int, int] = (0, 0)
         self._out: list[str] = []
@@ -91,6 +92,11 @@ class LiveScreen:
         if self._column:
             self._write("\n", "")
 
+    def retract(self, column: int) -> None:
+        """Takes away what stands in the open line from this column on, which is not the first; no row but this one."""
+        self._out.append(f"\r\x1b[{column}C\x1b[K")
+        self._column = column
+
     def draw(self, status: Iterable[Span]) -> None:
         """Shows a status below the text, in one row; nothing where it is there already or the row is full.
 
@@ -100,12 +106,20 @@ class LiveScreen:
         key, size = "".join(text for text, _ in spans), self._resize()
         if key == self._drawn and size == self._drawn_size:
             return
+        if self._drawn and key[1:] == self._drawn[1:] and size == self._drawn_size and self._column < self.columns:
+            self._draw_glyph(spans[0])
+            self._drawn, self._drawn_at = key, self._clock()
+            return
         stale = ERASE_BELOW if self._drawn and size != self._drawn_size else ""
         self._drawn_at = self._clock()
         if self._rows < _LEAST_ROWS or self.columns < _LEAST_COLUMNS or self._column >= self.columns:
             return
         self._out.append(stale + _TO_STATUS + self._fit(spans) + _FROM_STATUS)
         self._drawn, self._drawn_size = key, size
+
+    def _draw_glyph(self, first: Span) -> None:
+        """The row is there and its rest is as it should be: a glyph that turns need not cost a whole line each time."""
+        self._out.append(_TO_GLYPH + self._paint(first[0][:1], first[1]) + _RESTORE)
 
     def erase(self) -> None:
         """Takes the status away; the next draw may come at once."""

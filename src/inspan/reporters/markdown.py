@@ -12,11 +12,14 @@ from .text import Style
 
 # How long an open mark is waited for: after that it is a character like any other.
 _LONGEST_WAIT = 200
+# How far the end of a mark may be: looking for each to the end of a long line would take minutes.
+_LONGEST_MARK = 1000
 # Enough of a line to tell what it begins with.
 _BEGINNING = 6
 _HEADING = re.compile(r"(#{1,6})\s+")
 _ITEM = re.compile(r"(\s*)[-*+]\s+")
 _FENCE = re.compile(r"\s*(```|~~~)")
+_FENCE_BEGINNING = re.compile(r"\s*(?:`{0,3}|~{0,3}|(?:```|~~~).*)")
 _TELLING = re.compile(r"\s*(#|[-*+]\s|`|~|>|\||-|\*|$)")
 _INLINE = re.compile(
     r"(?P<code>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))"
@@ -36,6 +39,12 @@ class MarkdownStream:
         self._style: Style = ""
         self._fence = ""
         self._before = " "
+        self._table = False
+
+    @property
+    def is_verbatim(self) -> bool:
+        """Whether what was just given is code or a table, in which a line means something."""
+        return bool(self._fence) or self._table
 
     def feed(self, piece: str) -> Iterator[Span]:
         """What can be shown after one more piece."""
@@ -56,7 +65,7 @@ class MarkdownStream:
         self._begin_line()
 
     def _begin_line(self) -> None:
-        self._begun, self._style, self._before = False, "", " "
+        self._begun, self._style, self._before, self._table = False, "", " ", False
 
     def _show_line(self, line: str) -> Iterator[Span]:
         """The rest of a line that is whole."""
@@ -90,6 +99,7 @@ class MarkdownStream:
 
     def _read_beginning(self, line: str) -> tuple[Span, str]:
         """What stands for the mark at the beginning of a line, and the rest."""
+        self._table = line.lstrip().startswith("|")
         if found := _HEADING.match(line):
             self._style = "bold"
             return ("", ""), line[found.end() :]
@@ -101,7 +111,7 @@ class MarkdownStream:
         at, shown = 0, 0
         while opener := _OPENERS.search(text, at):
             at = opener.start()
-            found = _INLINE.match(text, at) if self._may_open(text, at) else None
+            found = _INLINE.match(text, at, at + _LONGEST_MARK) if self._may_open(text, at) else None
             if found and (whole or found.end() < len(text)):
                 yield text[shown:at], self._style
                 yield from self._style_inline(found)
@@ -133,3 +143,45 @@ class MarkdownStream:
             yield found["title"], self._style
             if found["address"] != found["title"]:
                 yield f" ({found['address']})", "dim"
+
+
+class PlainStream:
+    """The same for a terminal that can show nothing bold: the words as they were written, and where code is told."""
+
+    def __init__(self) -> None:
+        self._rest = ""
+        self._begun = False
+        self._fence = ""
+        self._table = False
+
+    @property
+    def is_verbatim(self) -> bool:
+        """Whether what was just given is code or a table."""
+        return bool(self._fence) or self._table
+
+    def feed(self, piece: str) -> Iterator[Span]:
+        """What can be shown after one more piece: all, unless it may be the beginning of a fence."""
+        *lines, self._rest = (self._rest + piece).split("\n")
+        for line in lines:
+            yield from self._show(line)
+            yield "\n", ""
+            self._begun = self._table = False
+        if self._rest and (self._begun or not _FENCE_BEGINNING.fullmatch(self._rest)):
+            rest, self._rest = self._rest, ""
+            yield from self._show(rest)
+            self._begun = True
+
+    def end(self) -> Iterator[Span]:
+        """What was held back."""
+        rest, self._rest = self._rest, ""
+        yield from self._show(rest)
+        self._begun, self._fence, self._table = False, "", False
+
+    def _show(self, text: str) -> Iterator[Span]:
+        if not self._begun:
+            self._table = text.lstrip().startswith("|")
+            found = _FENCE.match(text)
+            if found and self._fence in ("", found[1]):
+                self._fence = "" if self._fence else found[1]
+        if text:
+            yield text, ""

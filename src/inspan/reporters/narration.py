@@ -1,5 +1,6 @@
 """Events of an agent's run as text for a reader. Pure: what is told is whole, and nobody has redacted or cut it yet."""
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any, Literal, cast
@@ -38,11 +39,14 @@ from inspan.protocol.events import (
     TurnStarted,
     Unrecognized,
     UsageDiffers,
+    WorktreeLeft,
 )
 from inspan.protocol.http_status import is_error_status
+from inspan.protocol.ids import make_short_name
 from inspan.protocol.session import FIRST_MESSAGE
 
 from .header import describe_start
+from .text import one_line
 
 Kind = Literal[
     "start",
@@ -147,7 +151,7 @@ def _format_output(text: str) -> list[TextChunk]:
 
 
 def _on_file_changed(event: FileChanged) -> list[TextChunk]:
-    return _make_line(f"  {event.change} {event.path}", "change")
+    return _make_line(f"  {event.change} {one_line(event.path)}", "change")
 
 
 def _on_plan_changed(event: PlanChanged) -> list[TextChunk]:
@@ -232,6 +236,27 @@ def _on_usage_differs(event: UsageDiffers) -> list[TextChunk]:
     return _make_line(f"! {words}: {event.percent:g}% apart", "warning")
 
 
+def _on_worktree_left(event: WorktreeLeft) -> list[TextChunk]:
+    name = make_short_name(os.path.basename(event.path))
+    if event.problem:
+        return _make_line(f"! {event.problem}", "warning")
+    if not event.kept:
+        return _make_line("  worktree removed: nothing was changed in it", "note")
+    counts = [
+        f"{count} {word if count == 1 else f'{word}s'}"
+        for count, word in ((event.files, "uncommitted file"), (event.commits, "commit"), (event.ignored, "ignored"))
+        if count
+    ]
+    where = f" on branch {event.branch}" if event.branch else ""
+    merge = f", `git merge {event.branch}` its commits" if event.branch and event.commits else ""
+    return [
+        *_make_line(f"  worktree kept{where}: {', '.join(counts) or 'nothing changed'}, in {event.path}", "note"),
+        *_make_line(
+            f"  → `inspan apply {name}` brings its changes here{merge}; `inspan worktrees rm {name}` removes it", "note"
+        ),
+    ]
+
+
 def _on_error_reported(event: ErrorReported) -> list[TextChunk]:
     return _make_line(f"! {event.message}", "warning")
 
@@ -310,6 +335,7 @@ _HANDLERS: dict[type, Callable[[Any], list[TextChunk]]] = {
     McpServerFailed: _on_mcp_server_failed,
     RateLimited: _on_rate_limited,
     UsageDiffers: _on_usage_differs,
+    WorktreeLeft: _on_worktree_left,
     ErrorReported: _on_error_reported,
     ChannelChanged: _on_channel_changed,
     TurnFailed: _on_turn_failed,

@@ -78,6 +78,6 @@ def _elapsed(state: "LiveState", now: float) -> str:
 
 
 def _shorten(text: str) -> str:
-    """The beginning of a text, on one line."""
-    words = one_line(" ".join(text.split()))
+    """The beginning of a text, on one line; where a line of it ends can be seen, for a command goes on there."""
+    words = one_line(" ".join(text.strip().replace("\n", " ␊ ").split()))
     return words if len(words) <= _SUBJECT_CHARACTERS else words[: _SUBJECT_CHARACTERS - 1] + "…"

@@ -10,10 +10,13 @@ from .text import Style, one_line
 from .tool_lines import shorten_path, unwrap_command
 from .width import cut_to_width, measure_width
 
+WORKING, _SPINNER = "●", "◐◓◑◒"
 _LAST_MINUTE_S = 60.0
 _NEAR = 0.8
 # The subject takes what the facts leave; its tool's line stands above, and has all of it.
 _AROUND_SUBJECT, _LEAST_SUBJECT = 20, 18
+# What the tool puts out stands behind the clock; where the facts leave it less than this, some of them make room.
+_OUTPUT_COLUMNS, _LEAST_OUTPUT = 24, 12
 
 
 class RunFigures(NamedTuple):
@@ -38,9 +41,10 @@ def format_status(
     cwd: str = "",
     ending: bool = False,
     stoppable: bool = True,
+    turn: int | None = None,
 ) -> list[Span]:
     """The line, in pieces. What matters most stands first; a fact that does not fit is left out, and so are those
-    behind it."""
+    behind it. With `turn`, the glyph of a run that works is the spinner at that turn."""
     facts: list[Span] = [(format_clock(now - figures.began_at), "")]
     remaining_s = None if state.status == "waiting" else _remaining_s(figures, now=now)
     if remaining_s is not None and not ending:
@@ -59,14 +63,29 @@ def format_status(
     room = max(_LEAST_SUBJECT, columns - 1 - _AROUND_SUBJECT - taken)
     subject = _shorten(shorten_path(unwrap_command(state.subject), cwd) or state.tool, columns=room)
     head, style = _describe_state(state, subject, now=now, ending=ending)
+    if turn is not None and head.startswith(WORKING):
+        head = _SPINNER[turn % len(_SPINNER)] + head.removeprefix(WORKING)
     spans: list[Span] = [(head, style)]
     room = columns - 1 - measure_width(head)
+    if state.output and not ending and state.status == "working":
+        facts = _insert_output(facts, state.output, room=room)
     for fact in facts:
         room -= measure_width(gap[0] + fact[0])
         if room < 0:
             break
         spans += gap, fact
     return spans
+
+
+def _insert_output(facts: list[Span], output: str, *, room: int) -> list[Span]:
+    """The facts with the end of a tool's output behind the clock, where there is room to read it."""
+    gap = measure_width(" · ")
+    place = next(number for number, (_, style) in enumerate(facts, 1) if not style)
+    before, behind = (sum(gap + measure_width(text) for text, _ in part) for part in (facts[:place], facts[place:]))
+    columns = max(room - before - behind - gap, min(room - before - gap, _OUTPUT_COLUMNS))
+    if columns < min(_LEAST_OUTPUT, measure_width(output)):
+        return facts
+    return [*facts[:place], (_shorten(output, columns=columns), "dim"), *facts[place:]]
 
 
 def _describe_state(state: LiveState, subject: str, *, now: float, ending: bool) -> tuple[str, Style]:
@@ -79,12 +98,12 @@ def _describe_state(state: LiveState, subject: str, *, now: float, ending: bool)
             return f"◷ limit lifts in {format_clock(state.resets_at - now, colon=True)}", "yellow"
         return "◷ rate limited", "yellow"
     if state.status in ("starting", "idle", "error", "closed"):
-        return f"{'●' if state.status == 'starting' else '·'} {state.status}", "cyan"
+        return f"{WORKING if state.status == 'starting' else '·'} {state.status}", "cyan"
     if subject:
-        return f"● working · {subject} ({format_clock(now - state.since)})", "cyan"
+        return f"{WORKING} working · {subject} ({format_clock(now - state.since)})", "cyan"
     if state.waits_for_model:
         return f"○ waiting for the model ({format_clock(now - state.heard_at)})", "cyan"
-    return "● working", "cyan"
+    return f"{WORKING} working", "cyan"
 
 
 def _remaining_s(figures: RunFigures, *, now: float) -> float | None:

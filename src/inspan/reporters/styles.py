@@ -1,5 +1,6 @@
 """How a console shows each kind of chunk: brief, indented, in colour. After redaction: these shorten."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
@@ -7,6 +8,8 @@ from .narration import Kind, TextChunk
 from .text import Style, truncate
 
 _BRIEF_LENGTH = 160
+_WIDE_GAP = re.compile(r"[^\S\n]{9,}")
+_ASKS = "? "
 _STYLES: dict[Kind, Style] = {
     "start": "bold",
     "reasoning": "dim",
@@ -35,6 +38,17 @@ def _format_full(text: str, style: Style, _: int | None) -> Iterator[Line]:
     yield truncate(text), style
 
 
+def _format_question(text: str, style: Style, lines: int | None) -> Iterator[Line]:
+    """All of what is asked, for a yes is to what is seen: each further line has a mark before it, and a wide gap, which
+    could push a part to where nobody looks, is told by its length. A person's own message is brief."""
+    if not text.startswith(_ASKS):
+        yield from _format_brief(text, style, lines)
+        return
+    shown = _WIDE_GAP.sub(lambda gap: f" [{len(gap[0])} spaces] ", truncate(text))
+    first, *rest = shown.split("\n")
+    yield "\n".join([first, *(f"  │ {line}" for line in rest)]), style
+
+
 def _format_brief(text: str, style: Style, _: int | None) -> Iterator[Line]:
     """The name as it is, what follows it on one line."""
     name, gap, rest = text.partition("  ")
@@ -57,6 +71,6 @@ def _format_output(text: str, style: Style, lines: int | None) -> Iterator[Line]
 _FORMATTERS: dict[Kind, Callable[[str, Style, int | None], Iterator[Line]]] = {
     "reasoning": _format_indented,
     "tool": _format_brief,
-    "question": _format_brief,
+    "question": _format_question,
     "output": _format_output,
 }

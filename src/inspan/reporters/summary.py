@@ -7,7 +7,7 @@ from inspan.protocol.usage import Usage
 
 from .costs import format_cost
 from .styles import Line
-from .text import Style, format_duration, truncate
+from .text import Style, format_duration, one_line, truncate
 
 MARKS: dict[NodeStatus, str] = {"success": "✔", "failed": "✘", "skipped": "–"}
 STYLES: dict[NodeStatus, Style] = {"success": "green", "failed": "red", "skipped": "dim"}
@@ -21,7 +21,7 @@ def format_node(result: NodeResult, *, name: str = "") -> Iterator[Line]:
         yield f"  {truncate(result.error)}", ""
     is_agent = result.outcome is not None
     if is_agent or result.files_changed:
-        yield truncate(f"  files changed: {', '.join(result.files_changed) or 'none reported'}"), ""
+        yield truncate(f"  files changed: {', '.join(map(one_line, result.files_changed)) or 'none reported'}"), ""
     if result.cost is not None:
         # An agent's run says by its kind of cost what another node can only say in a note.
         note = f" ({result.cost_note})" if result.cost_note and result.cost_kind is None else ""

@@ -3,6 +3,7 @@
 Whoever cuts must have redacted before: half a secret is none that could be found.
 """
 
+import json
 import os
 from typing import Literal, TextIO
 
@@ -20,23 +21,50 @@ _CODES: dict[str, str] = {
     "yellow": "33",
     "cyan": "36",
 }
+# Characters that cannot be seen, and change what is seen: they turn text around (`rm` reads as `mr`), break lines, or
+# make two names look like one. Joiners and variation selectors stay: emoji and scripts are written with them.
+_HIDDEN = (
+    *range(127, 160),
+    0x00AD,
+    0x034F,
+    0x061C,
+    *range(0x115F, 0x1161),
+    *range(0x17B4, 0x17B6),
+    0x180E,
+    0x200B,
+    *range(0x200E, 0x2010),
+    *range(0x2028, 0x202F),
+    *range(0x2060, 0x2070),
+    0x3164,
+    0xFEFF,
+    0xFFA0,
+    *range(0xFFF9, 0xFFFC),
+    *range(0xE0000, 0xE0080),
+)
 # What an agent prints must not move the reader's cursor, or worse: control characters are shown, not obeyed.
 _VISIBLE = {
     **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"},
-    **dict.fromkeys(range(127, 160), "\N{REPLACEMENT CHARACTER}"),
+    **dict.fromkeys(_HIDDEN, "\N{REPLACEMENT CHARACTER}"),
 }
+_JSON_ESCAPES = {code: json.dumps(chr(code))[1:-1] if code > 127 else "\\u007f" for code in _HIDDEN}
 
 _BREAKS = {ord(letter): chr(0x2400 + ord(letter)) for letter in "\n\t"}
 
 
 def escape_controls(text: str) -> str:
-    """The text with every control character but newline and tab as a mark that can be seen."""
+    """The text with every control character but newline and tab, and all that is invisible, as a mark that can be
+    seen."""
     return text.translate(_VISIBLE)
+
+
+def escape_json(text: str) -> str:
+    """The same JSON for a terminal, which would obey some characters that JSON may have as they are."""
+    return text if text.isascii() and "\x7f" not in text else text.translate(_JSON_ESCAPES)
 
 
 def one_line(text: str) -> str:
     """The same, newlines and tabs too, for a cell of a table or the middle of a sentence."""
-    return text if text.isprintable() else escape_controls(text).translate(_BREAKS)
+    return text if text.isascii() and text.isprintable() else escape_controls(text).translate(_BREAKS)
 
 
 def replace_surrogates(text: str) -> str:

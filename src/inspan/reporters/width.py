@@ -10,7 +10,7 @@ from typing import TextIO
 ELLIPSIS = "…"
 _FIRST_COMBINING = "\u0300"
 # Those of our own tables, which would be the only ones that have to be looked up in most of them.
-_GLYPHS = frozenset("…✔✘●▲◷■▶→")
+_GLYPHS = frozenset("…✔✘●◐◓◑◒▲◷■▶→")
 # Joiners and marks that a terminal draws into the character before them.
 _NO_WIDTH = frozenset({"Mn", "Me", "Cf"})
 

@@ -18,7 +18,13 @@ def main() -> None:
 
     try:
         spawned = spawn(
-            given["argv"], given["env"], stdin=given["stdin"], liveness_pipe=given["liveness_pipe"], watch=True
+            given["argv"],
+            given["env"],
+            stdin=given["stdin"],
+            liveness_pipe=given["liveness_pipe"],
+            watch=True,
+            setup=given["setup"],
+            forks=True,
         )
         problem = ""
     except OSError as error:

@@ -15,8 +15,14 @@ from inspan.errors import InspanError
 from inspan.protocol.events import FileChanged
 from inspan.stores.git import SnapshotError, Step, Steps, os_error_message, timeout_message
 from inspan.stores.repository import Repository, find_repository
-from inspan.stores.snapshot import ChangedFile, Snapshot, list_changed_files, save_snapshot
-from inspan.stores.snapshot_steps import LIMIT_S, first_snapshot_steps, pack_steps, second_snapshot_steps
+from inspan.stores.snapshot import ChangedFile, Snapshot, VersionPair, list_changed_files, save_snapshot
+from inspan.stores.snapshot_steps import (
+    LIMIT_S,
+    ForgedSnapshot,
+    first_snapshot_steps,
+    pack_steps,
+    second_snapshot_steps,
+)
 from inspan.system.platform import open_exit_fd
 from inspan.transports.process import DEFAULT_SIGNALS
 
@@ -30,7 +36,8 @@ T = TypeVar("T")
 class ChangeTracker:
     """Takes the two snapshots of a run. Nothing here raises, keeps the agent waiting or outlives `finish`.
 
-    Whatever fails becomes a sentence in the run folder's `snapshot.json`. `hidden` are folders that are left out.
+    Whatever fails becomes a sentence in the run folder's `snapshot.json`. `hidden` are folders that are left out,
+    `checkout` is the work tree that a worktree of the run's own was made from.
     """
 
     def __init__(
@@ -40,6 +47,7 @@ class ChangeTracker:
         cwd: str,
         mode: str = "exec",
         hidden: Sequence[str] = (),
+        checkout: str = "",
         env: Mapping[str, str] = os.environ,
         settle_s: float = 5.0,
     ) -> None:
@@ -47,6 +55,7 @@ class ChangeTracker:
         self._cwd = cwd
         self._hidden = hidden
         self._settle_s = settle_s
+        self._checkout = checkout
         self._snapshot = Snapshot()
         self._first: asyncio.Task[None] | None = None
         self._began_at = 0.0
@@ -98,7 +107,10 @@ class ChangeTracker:
         both, pairs = taken
         self._save(both)
         # If this fails, everything stays where it is: larger than it need be, and it needs the repository.
-        await _try_steps(pack_steps(self._folder, both, pairs), limit_s=deadline - asyncio.get_running_loop().time())
+        packing = _pack(self._folder, both, pairs)
+        forged, _ = await _try_steps(packing, limit_s=deadline - asyncio.get_running_loop().time())
+        if forged:
+            self._save(Snapshot(top=both.top, problem=forged))
         changes = _select_unreported(
             list_changed_files(pairs), both.top, reported=[os.path.join(self._cwd, path) for path in reported]
         )
@@ -109,7 +121,7 @@ class ChangeTracker:
         steps = first_snapshot_steps(self._folder, repository, hidden=self._hidden)
         first = await self._take(steps, limit_s=self._limit_s)
         if first:
-            self._save(first)
+            self._save(msgspec.structs.replace(first, checkout=self._checkout))
 
     async def _take(self, steps: Steps[T], *, limit_s: float) -> T | None:
         taken, problem = await _try_steps(steps, limit_s=limit_s)
@@ -126,6 +138,15 @@ class ChangeTracker:
             save_snapshot(self._folder, snapshot)
         except (InspanError, OSError, ValueError):
             pass  # A disk that takes nothing: without the file, `inspan diff` says that there is no snapshot.
+
+
+def _pack(folder: str, both: Snapshot, pairs: Sequence[VersionPair]) -> Steps[str]:
+    """Packs what differs; gives the sentence why nothing of it can be believed, if so."""
+    try:
+        yield from pack_steps(folder, both, pairs)
+    except ForgedSnapshot as error:
+        return str(error)
+    return ""
 
 
 def _parse_limit(given: str) -> tuple[float, str]:

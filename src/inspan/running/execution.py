@@ -50,6 +50,7 @@ from .verdict import Facts, Verdict, describe_missing_calls, judge
 if TYPE_CHECKING:
     from inspan.contracts.permissions import KeptApproval
 
+    from .box_network import BoxNetwork
     from .callbacks import CallbackDispatcher, EventCallbacks
     from .changes import ChangeTracker
     from .conversation import Conversation
@@ -103,6 +104,7 @@ class RunExecution:
         self._handshake = _build_handshake(plan) if plan.alternatives else None
         self._emit = self._choose_emit()
         self._changes = _build_change_tracker(plan)
+        self._network: BoxNetwork | None = None
         self._lines = LineSplitter()
         self._stderr_lines = LineSplitter()
         self._stop_request: tuple[Reason, str] | None = None
@@ -298,6 +300,7 @@ class RunExecution:
             await (
                 self._changes.wait_until_ready()
             )  # Until then the agent's first call waits: it can change nothing before.
+        await self._adopt_network()
         await self._model.open()
         self.record(self._dialect.open().events)
         if self._conversation:
@@ -308,6 +311,19 @@ class RunExecution:
         if self._agent_done.done():
             await wait_for_first(self._exited, self._stop_requested, seconds=_EXIT_GRACE_S)
         await self._stop_agent()
+
+    async def _adopt_network(self) -> None:
+        """What listens in the network of a box is made there, and handed over."""
+        link, self._process.link = self._process.link, -1
+        if link < 0:
+            return
+        from .box_network import BoxNetwork  # Start-up time: few runs have a network of their own.
+
+        if self._network:
+            await self._network.close()
+        self._network = BoxNetwork(self._plan.process, record=self.record)
+        if listener := await self._network.open(link):
+            await self._model.adopt(listener)
 
     async def _wait_for_end(self) -> None:
         """Until the agent is gone, has done all that it was told, or is to be ended."""
@@ -327,6 +343,7 @@ class RunExecution:
                 return False
             try:
                 self._change_channel(alternative, handshake)
+                await self._adopt_network()
             except OSError as error:
                 self.report_problem(f"channel {alternative.channel} cannot be started: {error.strerror or error}")
                 continue
@@ -487,8 +504,10 @@ class RunExecution:
         await self._shut_down()
         self._release()
         await self._sweep()
+        await self._leave_groups()
         await self._report_changes()
         self._remove_leftovers()
+        await self._leave_worktree()
         ended = self._conclude()
         if self._callbacks:
             await self._callbacks.close()
@@ -502,6 +521,8 @@ class RunExecution:
         if self._tools:
             self._tools.close()
         await self._model.close()
+        if self._network:
+            await self._network.close()
         if self._changes:
             await self._changes.end_first_snapshot()  # Its programs are the run's too: a sweep would kill them.
 
@@ -529,6 +550,18 @@ class RunExecution:
                 partial(kill_run_processes, self._plan.run_id)
             )  # Some 3 ms for each 100 processes of the machine.
 
+    async def _leave_groups(self) -> None:
+        """Removes the control groups of the run's limits, and tells what they have cost it."""
+        groups = self._plan.process.entry.groups if self._plan.process.entry else []
+        if not groups:
+            return
+        from inspan.containment.control_groups import count_memory_kills, remove_groups  # Start-up time: few have any.
+
+        if killed := count_memory_kills(groups):
+            what = "1 process was" if killed == 1 else f"{killed} processes were"
+            self.report_problem(f"{what} killed because the run had used up its memory (--memory).")
+        await call_in_thread(partial(remove_groups, groups))
+
     def _check_prompt_was_read(self) -> bool | None:
         """Whether the agent has read what it was to work on, as far as the kernel can tell; asked once."""
         if self._dialogue:
@@ -544,6 +577,14 @@ class RunExecution:
         if self._changes and not self._broken:
             limit_s = _FORCED_SNAPSHOT_S if self._stop_request else None
             self.record(await self._changes.finish(self.summary.files, limit_s=limit_s))
+
+    async def _leave_worktree(self) -> None:
+        worktree = self._plan.worktree
+        if worktree and not self._broken:
+            from .worktree_end import leave_worktree  # Start-up time: few runs have a worktree of their own.
+
+            leave = partial(leave_worktree, self._plan.state, worktree.path, run_id=self._plan.run_id)
+            self.record([await call_in_thread(leave)])
 
     def _remove_leftovers(self) -> None:
         for name in self._plan.leftovers.folders:
@@ -615,7 +656,8 @@ def _build_change_tracker(plan: Plan) -> "ChangeTracker | None":
         return None
     from .changes import ChangeTracker  # Start-up time: an answer changes no files.
 
-    return ChangeTracker(plan.folder, cwd=plan.task.cwd, mode=plan.task.mode, hidden=(plan.state,))
+    checkout = plan.worktree.checkout if plan.worktree else ""
+    return ChangeTracker(plan.folder, cwd=plan.task.cwd, mode=plan.task.mode, hidden=(plan.state,), checkout=checkout)
 
 
 def _build_dispatcher(function: "EventCallbacks", complain: Callable[[str], None]) -> "CallbackDispatcher":

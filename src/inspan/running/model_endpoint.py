@@ -87,6 +87,14 @@ class ModelEndpoint:
         """The same of the calls so far."""
         return self._upstream.request_mismatch if self._upstream else ""
 
+    async def adopt(self, listener: socket.socket) -> None:
+        """Serves this listener from now on, which the agent finds under the same address."""
+        if self._listener:
+            self._listener.close()
+        self._listener = listener
+        if self._gateway:  # Another process of the same run.
+            await self._gateway.open(listener)
+
     async def open(self) -> None:
         if self._listener or self._plan.task.budgets:
             # Start-up time: the agent is running already while these load, and direct runs never need them.

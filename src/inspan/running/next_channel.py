@@ -28,13 +28,13 @@ from inspan.protocol.events import (
     TurnInterrupted,
 )
 from inspan.protocol.outcome import Reason
-from inspan.protocol.plan import AgentProcess, Alternative, Plan
+from inspan.protocol.plan import Alternative, Plan
 from inspan.redaction import Gate, SecretSet
 from inspan.stores.paths import make_private_folder
 from inspan.stores.run_folder import open_folder, read_json, write_bytes, write_json
-from inspan.system import forking
-from inspan.transports.process import Spawned, spawn
+from inspan.transports.process import Spawned
 
+from .spawn_agent import spawn_agent
 from .verdict import Verdict
 
 _SIGNS_OF_WORK = (
@@ -96,7 +96,7 @@ def adopt_channel(plan: Plan, alternative: Alternative) -> tuple[Plan, Driver, S
     for path, content in alternative.files.items():
         make_private_folder(os.path.dirname(path))
         write_bytes(path, content)
-    spawned = _spawn(alternative.process)
+    spawned = spawn_agent(alternative.process)
     agent = msgspec.structs.replace(plan.agent, channel=alternative.channel, version=alternative.version)
     whole = driver_for_task(plan.task, agent=agent.name)
     driver = narrow_driver(whole, channel=agent.channel, provider=agent.provider)
@@ -116,13 +116,3 @@ def update_description(plan: Plan) -> None:
     path = open_folder(plan.folder).file("run.json")
     described = {**read_json(path), "channel": plan.agent.channel, "argv": plan.process.argv}
     write_json(path, Gate(SecretSet.get_shared(plan.secrets)).redact_json(described))
-
-
-def _spawn(process: AgentProcess) -> Spawned:
-    stdin = None if process.keeps_stdin else process.stdin
-    with forking.opening:
-        spawned = spawn(process.argv, process.env, stdin=stdin, liveness_pipe=process.liveness_pipe, watch=True)
-        for fd in (spawned.stdin, spawned.stdout, spawned.stderr, spawned.life):
-            if fd >= 0:
-                forking.own(fd)
-    return spawned

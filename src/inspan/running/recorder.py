@@ -3,6 +3,7 @@
 import os
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,9 +12,15 @@ from inspan.protocol.events import (
     Event,
     RunEnded,
     TextDelta,
+    ToolCompleted,
+    ToolFailed,
+    ToolOutput,
 )
 from inspan.redaction import Gate, Redactor, SecretSet
 from inspan.stores.event_log import SYNC_S, RunLog
+
+if TYPE_CHECKING:
+    from .tool_output import ToolOutputs
 
 _TAIL_BYTES = 16 * 1024
 
@@ -42,6 +49,7 @@ class Recorder:
         self._blocks: set[str] = set()
         self._waiting: list[Event] = []
         self._sync_timer: TimerHandle | None = None
+        self._outputs: ToolOutputs | None = None
 
     @property
     def next_number(self) -> int:
@@ -57,6 +65,10 @@ class Recorder:
     def emit(self, events: Sequence[Event]) -> None:
         """Takes events in; `flush` appends them and lets followers see them."""
         for event in events:
+            if event.__class__ is ToolOutput or self._outputs:
+                event = self._filter_output(event)
+                if event is None:
+                    continue
             if self._blocks or event.__class__ is TextDelta:
                 event = self._redact_delta(event)
                 if event is None:
@@ -83,6 +95,8 @@ class Recorder:
         """Appends the last record, on a full disk in the room that was kept for it, and closes the log."""
         if self._sync_timer:
             self._sync_timer.cancel()
+        if self._outputs:
+            self._outputs.close()
         try:
             if full:
                 self._write_last_record(last)
@@ -101,6 +115,30 @@ class Recorder:
         self._log.write_last_record(self._gate.encode_event(brief))
         if self._on_events:
             self._on_events([brief])
+
+    def _filter_output(self, event: Event) -> Event | None:
+        """Keeps back what tools put out, except for what is recorded of it."""
+        if isinstance(event, ToolOutput):
+            self._outputs = self._outputs or self._build_outputs()
+            self._outputs.take(event)
+            return None
+        if self._outputs and isinstance(event, ToolCompleted | ToolFailed):
+            self._outputs.drop(event.id)
+        return event
+
+    def _build_outputs(self) -> "ToolOutputs":
+        from .tool_output import ToolOutputs  # Start-up time: few agents tell of it, and only to somebody who watches.
+
+        return ToolOutputs(self._gate, loop=self._loop, emit=self._record_output)
+
+    def _record_output(self, event: ToolOutput) -> None:
+        """At any moment, since some of it comes by a timer: it ends no block of text."""
+        self.summary.add(event)
+        self._waiting.append(event)
+        try:
+            self.flush()
+        except OSError as error:
+            self._on_sync_error(error)
 
     def _redact_delta(self, event: Event) -> Event | None:
         """Text in pieces passes one redactor per block; whatever ends the block lets out what was held back."""

@@ -7,7 +7,7 @@ link that was put in its way since is not followed.
 import errno
 import os
 import stat
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 from inspan.contracts.file_requests import FileRequest, FileResult, ReadText, WriteText
@@ -44,23 +44,34 @@ class Workspace:
 
     def handle(self, request: FileRequest) -> FileResult:
         """Does it, or says why not; never raises for what an agent may ask."""
-        path = os.path.join(self._cwd, request.path)
+        return self._attempt(request.id, request.path, lambda path: self._serve(path, request))
+
+    def put(self, path: str, data: bytes) -> str:
+        """Writes a file, with the folders that it lies in, whole or not at all; gives why not."""
+        put = self._attempt("", path, lambda full: FileResult(id="", path=full, change=self._replace(full, data)))
+        return put.problem
+
+    def _serve(self, path: str, request: FileRequest) -> FileResult:
+        if isinstance(request, ReadText):
+            return FileResult(id=request.id, path=path, text=self._read(path, request))
+        return FileResult(id=request.id, path=path, change=self._write(path, request))
+
+    def _attempt(self, request_id: str, asked: str, act: Callable[[str], FileResult]) -> FileResult:
+        path = os.path.join(self._cwd, asked)
         try:
             if "\0" in path:
                 raise _PathRefused("a path has no NUL in it")
-            if isinstance(request, ReadText):
-                return FileResult(id=request.id, path=path, text=self._read(path, request))
-            return FileResult(id=request.id, path=path, change=self._write(path, request))
+            return act(path)
         except _PathRefused as refusal:
-            return FileResult(id=request.id, path=path, problem=f"{request.path}: {refusal}", denied=True)
+            return FileResult(id=request_id, path=path, problem=f"{asked}: {refusal}", denied=True)
         except FileNotFoundError:
-            return FileResult(id=request.id, path=path, problem=f"Resource not found: {request.path}", missing=True)
+            return FileResult(id=request_id, path=path, problem=f"Resource not found: {asked}", missing=True)
         except OSError as error:
             linked = error.errno == errno.ELOOP  # A link that was not there when the path was resolved.
             words = "there is a link on its way" if linked else error.strerror or str(error)
-            return FileResult(id=request.id, path=path, problem=f"{request.path}: {words}", denied=linked)
+            return FileResult(id=request_id, path=path, problem=f"{asked}: {words}", denied=linked)
         except ValueError as error:
-            return FileResult(id=request.id, path=path, problem=f"{request.path}: {error}")
+            return FileResult(id=request_id, path=path, problem=f"{asked}: {error}")
 
     def _read(self, path: str, request: ReadText) -> str:
         with self._open_parent(path, self._readable, make=False) as (folder, name):
@@ -78,6 +89,9 @@ class Workspace:
         data = request.text.encode()
         if len(data) > LARGEST_BYTES:
             raise ValueError(f"{len(data) / 1e6:.1f} MB are too much for one file")
+        return self._replace(path, data)
+
+    def _replace(self, path: str, data: bytes) -> Change:
         with self._open_parent(path, self._writable, make=True) as (folder, name):
             known = _stat_or_none(name, folder)
             if known:

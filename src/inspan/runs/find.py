@@ -1,5 +1,6 @@
 """One run, found again: by id, prefix, name, or as the last; stopped, told living from lost, removed."""
 
+import errno
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 _START_S = 10.0
 _START_POLL_S = 0.02
+# `sqlite3.SQLITE_FULL`, without the time that importing sqlite3 takes.
+_SQLITE_FULL = 13
 
 
 def find_run_folder(state: str, name: str, *, scope: Scope | None = None) -> RunFolder:
@@ -116,27 +119,58 @@ def refuse_running(folder: RunFolder) -> None:
 
 
 def remove(state: str, folder: RunFolder) -> None:
-    """Deletes an ended run, and its session with the last run of it; raises `RunBusy` while it lives."""
+    """Deletes an ended run, and with the last run of each its session and its worktree; raises `RunBusy` while it
+    lives, and `WorktreeUnusable` where something in its worktree cannot be saved."""
     refuse_running(folder)
     # Start-up time: only this deletes.
-    import shutil
+    from inspan.stores.sessions import session_key_of
 
-    from inspan.stores.sessions import forget_run, session_key_of  # Start-up time: only this deletes.
+    from .worktree_runs import remove_worktree_of_run  # Start-up time: only this deletes.
+
+    remove_worktree_of_run(state, folder)
 
     try:
         session = session_key_of(folder)
     except StateUnusable:
         session = folder.run_id  # What cannot be read can still be deleted.
-    # Before the run itself: if this fails, the run is still there to be removed again.
-    forget_run(state, session, folder.run_id)
-    unmark_active(state, folder.run_id)
-    index.remove(state, folder.run_id)
+    try:
+        # Before the run itself: if this fails, the run is still there to be removed again.
+        _forget(state, folder, session=session)
+    except StateUnusable as error:
+        if not _is_full(error):
+            raise
+        # The disk has no room for a note that the run is gone. Its own folder makes that room.
+        _delete_folder(folder)
+        _forget(state, folder, session=session)
+    else:
+        _delete_folder(folder)
+
+
+def _forget(state: str, folder: RunFolder, *, session: str) -> None:
+    from inspan.stores.sessions import forget_run  # Start-up time: only this deletes.
+
+    with index.remove_with(state, folder.run_id):
+        forget_run(state, session, folder.run_id)
+        unmark_active(state, folder.run_id)
+
+
+def _delete_folder(folder: RunFolder) -> None:
+    import shutil  # Start-up time: only this deletes.
+
     try:
         shutil.rmtree(folder.path)
     except FileNotFoundError:
         pass  # Somebody else removes it at the same moment.
     except OSError as error:
         raise state_error(folder.path, error) from error
+
+
+def _is_full(error: StateUnusable) -> bool:
+    """Whether the disk, or its owner's share of it, has no room left."""
+    cause = error.__cause__
+    if isinstance(cause, OSError):
+        return cause.errno in (errno.ENOSPC, errno.EDQUOT)
+    return getattr(cause, "sqlite_errorcode", 0) == _SQLITE_FULL
 
 
 def _begins(folder: RunFolder, name: str) -> bool:

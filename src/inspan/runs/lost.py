@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from inspan.containment.control_groups import remove_groups
 from inspan.containment.sweep import kill_run_processes
 from inspan.errors import StateUnusable
 from inspan.folds.costs import extra_charge
@@ -19,7 +20,7 @@ from inspan.stores.event_log import RunLog, iter_log, reopen_log
 from inspan.stores.ledger import Ledger
 from inspan.stores.ledger_file import has_ledger
 from inspan.stores.paths import state_error
-from inspan.stores.run_folder import RunFolder, remove_file
+from inspan.stores.run_folder import RunFolder, read_json, remove_file
 from inspan.stores.sessions import session_key_of
 
 _LEDGER_WAIT_S = 2.0
@@ -31,6 +32,7 @@ def declare_lost(state: str, folder: RunFolder) -> Summary:
     if summary.ended:
         return summary
     kill_run_processes(folder.run_id)
+    remove_groups(read_json(folder.file("run.json")).get("control_groups", []))
     log = reopen_log(folder.log)
     rows = _settle_ledger(state, folder, summary, calls)
     unheard = list(_find_unlogged_calls(rows, calls))

@@ -2,7 +2,9 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from inspan.errors import RunNotFound, StateUnusable
@@ -12,6 +14,8 @@ from inspan.stores.run_folder import RunFolder, active_runs, open_folder, read_j
 
 from .projects import LAST, LAST_ANYWHERE, Scope, current_scope
 
+# SQLite takes a thousand values in one question, and two are for each of these.
+_MAX_TOPS = 400
 # `@1` is the newest run, `@2` the one before it.
 _PLACE = re.compile(r"@([1-9][0-9]{0,8})")
 
@@ -77,6 +81,25 @@ def read_own_name(folder: RunFolder) -> str:
         return ""
 
 
+def name_runs(state: str, run_ids: Sequence[str]) -> dict[str, str]:
+    """What people type for each of these runs: the name that it was given, else its short one, or its id where another
+    of them has the same. Runs that were deleted have none of their own any more."""
+    own: dict[str, str] = {folder.run_id: read_own_name(folder) for folder in list_active_folders(state)}
+    with suppress(StateUnusable):  # A list of costs is worth more than names in it: what is wrong is told by `ps`.
+        own |= {row.run_id: row.name for row in index.list_named(state)}
+    ids = list(dict.fromkeys(run_ids))
+    return dict(zip(ids, tell_apart([(each, own.get(each) or make_short_name(each)) for each in ids]), strict=True))
+
+
+def tell_apart(named: Sequence[tuple[str, str]]) -> list[str]:
+    """The names of runs, given with their ids; the id where two have the same name."""
+    names = [name for _, name in named]
+    if len(set(names)) == len(names):
+        return names
+    counts = Counter(names)
+    return [run_id if counts[name] > 1 else name for run_id, name in named]
+
+
 def list_active_folders(state: str) -> list[RunFolder]:
     """The active list without what is being prepared just now, or never came further."""
     return [folder for folder in active_runs(state) if os.path.exists(folder.file("run.json"))]
@@ -90,10 +113,10 @@ def build_row_path(state: str, row: index.Row) -> str:
 def build_index_scope(scope: Scope) -> index.IndexScope | Callable[[str, str], bool]:
     """The scope as the index takes it; a path that is no text is none that it could compare."""
     try:
-        f"{scope.project}{scope.top}".encode()
+        "".join((scope.project, *scope.tops)).encode()
     except UnicodeEncodeError:
         return scope.matches
-    return index.IndexScope(project=scope.project, top=scope.top, is_meant=scope.matches)
+    return index.IndexScope(project=scope.project, tops=scope.tops[:_MAX_TOPS], is_meant=scope.matches)
 
 
 def _find_newest(state: str, scope: Scope | None, place: int) -> RunFolder:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence, Set
 
 import msgspec
 
-from inspan.errors import BadInput, RunBusy, RunNotFound, StateUnusable
+from inspan.errors import BadInput, RunBusy, RunNotFound, StateUnusable, WorktreeUnusable
 from inspan.protocol.outcome import OUTCOMES, Outcome
 from inspan.stores import index
 from inspan.stores.index import Row
@@ -162,7 +162,7 @@ def _remove_run(state: str, run: Orphan, problems: list[str]) -> bool:
     except RunNotFound:
         index.remove(state, run.name)
         unmark_active(state, run.name)
-    except StateUnusable as error:
+    except (StateUnusable, WorktreeUnusable) as error:
         problems.append(f"{run.name}: {error}")
         return False
     return True

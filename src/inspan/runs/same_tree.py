@@ -1,13 +1,13 @@
 """Other runs in the work tree of a run: those that came after it, worked there at the same time, or work there now."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from inspan.errors import StateUnusable
 from inspan.stores import index
 from inspan.stores.git import SnapshotError
-from inspan.stores.run_folder import RunFolder, active_runs, is_locked, read_json, run_path
+from inspan.stores.run_folder import RunFolder, run_path
 from inspan.stores.snapshot import Snapshot, list_pairs, load_snapshot
+from inspan.stores.worktree import find_worktree_users, is_below
 
 _MAX_RUNS = 100
 _LITERAL = ":(top,literal)"
@@ -38,27 +38,14 @@ def find_runs_at_once(state: str, folder: RunFolder, snapshot: Snapshot) -> list
 
 def find_living_runs(state: str, snapshot: Snapshot) -> list[str]:
     """The runs that work there now."""
-    living = [folder for folder in active_runs(state) if is_locked(folder)]
-    return [folder.run_id for folder in living if _is_below(_read_cwd(folder), snapshot.top)]
-
-
-def _read_cwd(folder: RunFolder) -> str:
-    try:
-        task: Any = read_json(folder.file("run.json")).get("task") or {}
-    except StateUnusable:
-        return ""  # It is starting, or ends just now.
-    return str(task.get("cwd", ""))
-
-
-def _is_below(path: str, top: str) -> bool:
-    return f"{path}/".startswith(f"{top}/")
+    return find_worktree_users(state, snapshot.top)
 
 
 def _list_others(state: str, folder: RunFolder, snapshot: Snapshot) -> Iterator[tuple[str, Snapshot]]:
     """The folders of the newest ended runs of the same work tree, the newest first."""
 
     def is_there(project: str, cwd: str) -> bool:
-        return _is_below(cwd, snapshot.top)
+        return is_below(cwd, snapshot.top)
 
     try:
         rows = index.list_newest(state, limit=_MAX_RUNS, in_scope=is_there)

@@ -25,6 +25,7 @@ from inspan.stores.snapshot import Snapshot, build_git, count_lines, load_snapsh
 from inspan.system import file_locks
 
 from .find import refresh_summary, refuse_running
+from .reported_files import explain_unseen
 from .same_tree import find_living_runs, find_runs_at_once
 from .undo_checks import LIMIT_S, Direction, FileState, check_files, describe_refusal
 
@@ -84,7 +85,11 @@ def plan_undo(state: str, folder: RunFolder, *, direction: Direction, paths: Seq
         top=snapshot.top,
         files=[_describe(each, counts.get(each.path), direction) for each in files if not each.is_done],
         unchanged=[each.path for each in files if each.is_done],
-        notes=[*_warn_if_late(folder, snapshot), *_warn_of_others(state, folder, snapshot)],
+        notes=[
+            *_warn_if_late(folder, snapshot),
+            *_warn_of_others(state, folder, snapshot),
+            *([] if paths else _explain_unseen(folder, snapshot, files)),
+        ],
     )
 
 
@@ -131,9 +136,11 @@ def _load_snapshots(state: str, folder: RunFolder) -> Snapshot:
     if not snapshot.after:
         why = snapshot.problem or "The run was lost before its second snapshot."
         raise _unusable_error(folder, f"{why} So nobody knows which of the changes since its start are its own.")
-    if not os.path.isdir(snapshot.top):
-        raise _unusable_error(folder, f"The work tree {snapshot.top} is gone.")
-    return snapshot
+    # What a run did in a worktree of its own is brought into the user's work tree, and taken back there.
+    top = snapshot.checkout or snapshot.top
+    if not os.path.isdir(top):
+        raise _unusable_error(folder, f"The work tree {top} is gone.")
+    return msgspec.structs.replace(snapshot, top=top)
 
 
 def _unusable_error(folder: RunFolder, problem: str) -> UndoRefused:
@@ -226,6 +233,14 @@ def _warn_if_late(folder: RunFolder, snapshot: Snapshot) -> Iterator[str]:
     late_s = snapshot.before_at - first
     if late_s > _TICK_S:
         yield f"The first snapshot came {late_s:.2f} s after the first tool call: what changed before is left as it is."
+
+
+def _explain_unseen(folder: RunFolder, snapshot: Snapshot, files: Sequence[FileState]) -> Iterator[str]:
+    events = (record.event for record in iter_log(folder.log))
+    changed = [each.path for each in files]
+    # In a worktree of its own the agent reported files there, whose changes go elsewhere.
+    top = load_snapshot(folder.path).top if snapshot.checkout else snapshot.top
+    return explain_unseen(events, top=top, changed=changed, what="that stay as they are")
 
 
 def _warn_of_others(state: str, folder: RunFolder, snapshot: Snapshot) -> Iterator[str]:

@@ -19,6 +19,7 @@ from inspan.stores.git import Git, SnapshotError, Steps, run_steps
 from inspan.stores.paths import state_error
 from inspan.stores.run_folder import RunFolder
 from inspan.stores.snapshot import Snapshot, VersionPair, build_git, list_pairs
+from inspan.stores.snapshot_steps import verify_steps
 
 from .same_tree import find_later_runs
 
@@ -69,6 +70,7 @@ def check_files(
             os.makedirs(path, mode=0o700)
     except OSError as error:
         raise state_error(work, error) from error
+    run_steps(verify_steps(git, snapshot), limit_s=LIMIT_S)
     steps = _check_steps(git, os.path.join(work, "files"), pairs, {pair.path for pair in chosen}, direction)
     files, problems = run_steps(steps, limit_s=LIMIT_S)
     if problems:

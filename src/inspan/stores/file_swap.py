@@ -51,6 +51,7 @@ def swap_files(top: str, swaps: Sequence[FileSwap], *, folder: str, kept: Sequen
             if swap.source:
                 _write_draft(swap, _draft(hold, number))
         _change_names(top, hold, swaps, done, kept=kept)
+        os.rename(os.path.join(folder, _JOURNAL), os.path.join(folder, _COMMITTED))
     except BaseException as error:
         problems = _take_back(done)
         if not problems:
@@ -59,7 +60,6 @@ def swap_files(top: str, swaps: Sequence[FileSwap], *, folder: str, kept: Sequen
         if isinstance(error, OSError):
             raise SwapError(error, problems) from error
         raise
-    os.rename(os.path.join(folder, _JOURNAL), os.path.join(folder, _COMMITTED))
     shutil.rmtree(hold, ignore_errors=True)
     os.unlink(os.path.join(folder, _COMMITTED))
 
@@ -84,8 +84,9 @@ def _put_back(aside: str, target: str) -> None:
         with suppress(OSError):  # Something is in it.
             os.rmdir(folder)
     if not os.path.lexists(target):
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        os.rename(aside, target)
+        with suppress(FileExistsError, NotADirectoryError):  # A new file is in the place of a folder above it.
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            os.rename(aside, target)
 
 
 # A rename (from, to), a folder made ("", path), a folder removed (path, "") with its mode.
@@ -101,6 +102,7 @@ def _change_names(top: str, hold: str, swaps: Sequence[FileSwap], done: list[_Ac
     for number, swap in enumerate(swaps):
         if swap.source:
             _make_parents(swap.target, done)
+            _remove_folder(swap.target, done)
             if os.path.lexists(swap.target):
                 raise FileExistsError(errno.EEXIST, "it came up meanwhile", swap.target)
             _rename(_draft(hold, number), swap.target, done)
@@ -109,7 +111,9 @@ def _change_names(top: str, hold: str, swaps: Sequence[FileSwap], done: list[_Ac
 def _check_place(target: str, place: os.stat_result) -> None:
     """Raises `OSError` for a file that was written to since it was looked at."""
     now = os.lstat(target)
-    for name in ("st_ino", "st_dev", "st_size", "st_mtime_ns", "st_ctime_ns"):
+    # Of a file with two names, the time of the last change is new as soon as the other name has moved.
+    times = ("st_mtime_ns",) if place.st_nlink > 1 else ("st_mtime_ns", "st_ctime_ns")
+    for name in ("st_ino", "st_dev", "st_size", *times):
         if getattr(now, name) != getattr(place, name):
             raise OSError(errno.EBUSY, "it was changed meanwhile", target)
 
@@ -119,10 +123,14 @@ def _remove_empty_folders(top: str, swaps: Sequence[FileSwap], done: list[_Act],
     stays = {top, *kept} | {parent for swap in swaps if swap.source for parent in _list_parents(swap.target)}
     folders = {parent for swap in swaps if swap.place for parent in _list_parents(swap.target)} - stays
     for folder in sorted((each for each in folders if each.startswith(f"{top}/")), key=len, reverse=True):
-        with suppress(OSError):  # It is not empty, or may not go: nothing is lost by a folder that stays.
-            mode = stat.S_IMODE(os.lstat(folder).st_mode)
-            os.rmdir(folder)
-            done.append((folder, "", mode))
+        _remove_folder(folder, done)
+
+
+def _remove_folder(path: str, done: list[_Act]) -> None:
+    with suppress(OSError):  # It is none, not empty, or may not go: nothing is lost by a folder that stays.
+        mode = stat.S_IMODE(os.lstat(path).st_mode)
+        os.rmdir(path)
+        done.append((path, "", mode))
 
 
 def _list_parents(path: str) -> list[str]:

@@ -11,12 +11,14 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from .git import Git, SnapshotError, Steps, check_step, failure_message, read_file, write_file
-from .git_tree import STAND_IN_START
+from .git_tree import LARGE_BYTES, STAND_IN_START
 
 ABSENT_MODE, GITLINK_MODE = "000000", "160000"
 IGNORES = ".gitignore"
 _ATTRIBUTES = ".gitattributes"
 _STAND_IN_BYTES = 1000
+# How many times larger a file can be than its content in git: line endings double it, an encoding quadruples it.
+_GROWTH = 8
 _NO_FILTER = ("unspecified", "unset", "set")
 _PLACE = ("update-index", "--add", "-z", "--index-info")
 
@@ -64,6 +66,7 @@ def current_version_steps(git: Git, top: str, known: Mapping[str, Version]) -> S
     places = {path: lstat_inside(top, path) for path in known}
     found = {path: Found(_guess_version(place), place) for path, place in places.items()}
     readable = [path for path, each in found.items() if each.version is UNKNOWN and _is_readable(top, path, each.place)]
+    readable = yield from _leave_out_large(git, readable, found, known)
     yield from place_steps(git, {path: known[path] for path in readable}, index="current")
     write_file(git.file("names"), b"".join(os.fsencode(path) + b"\0" for path in readable))
     update = ("update-index", "--add", "--replace", "--info-only", "-z", "--stdin")
@@ -74,6 +77,22 @@ def current_version_steps(git: Git, top: str, known: Mapping[str, Version]) -> S
         mode, name, _ = head.split(" ")
         found[path] = Found(Version(mode, name), places[path])
     return found
+
+
+def _leave_out_large(
+    git: Git, paths: Iterable[str], found: Mapping[str, Found], known: Mapping[str, Version]
+) -> Steps[list[str]]:
+    """Those of the paths that are worth reading: a file that is far larger than the one that may be there is another,
+    and reading it could take hours."""
+    sizes = {path: place.st_size for path in paths if (place := found[path].place)}
+    large = {path: known[path].object for path, size in sizes.items() if size > LARGE_BYTES}
+    if not large:
+        return list(sizes)
+    write_file(git.file("names"), "".join(f"{name}\n" for name in large.values()).encode())
+    yield from check_step(git.step("cat-file", "--batch-check", stdin="names", stdout="sizes"))
+    rows = [line.split() for line in read_file(git.file("sizes")).decode().splitlines()]
+    limits = {row[0]: int(row[2]) * _GROWTH for row in rows if len(row) == 3}
+    return [path for path in sizes if path not in large or sizes[path] <= limits.get(large[path], 0)]
 
 
 def place_steps(git: Git, versions: Mapping[str, Version], *, index: str) -> Steps[None]:

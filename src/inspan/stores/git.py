@@ -13,6 +13,16 @@ import msgspec
 _KEPT_VARIABLES = ("PATH", "HOME", "XDG_CONFIG_HOME")
 _USERS_CONFIGURATION = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM")
 _MESSAGE_CHARACTERS = 300
+_NO_PROGRAMS = (
+    ("core.hooksPath", "/dev/null"),
+    ("core.fsmonitor", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("submodule.recurse", "false"),
+)
+_DURABLE = (("core.fsync", "objects,reference"), ("core.fsyncMethod", "batch"))
+# For commits of ours: who uses the repository need not have a name there.
+_IDENTITY = {f"GIT_{role}_{name}": "inspan" for role in ("AUTHOR", "COMMITTER") for name in ("NAME", "EMAIL")}
 T = TypeVar("T")
 
 
@@ -38,7 +48,8 @@ class Git(msgspec.Struct, frozen=True, kw_only=True):
     """Git in a git directory of ours over the work tree `top`; by `run_id` its processes are found, where it is set.
 
     `scratch` is a folder in there for an index and for what passes between steps: two who look at once have one each.
-    `here` is the folder that paths are relative to, if it is not the top.
+    `here` is the folder that paths are relative to, if it is not the top. What is written goes to `objects`, if it is
+    set, and is then on the disk when git returns.
     """
 
     git_dir: str
@@ -46,6 +57,7 @@ class Git(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     scratch: str = "owner"
     here: str = ""
+    objects: str = ""
 
     def step(self, *arguments: str, stdin: str = "", stdout: str = "", index: str = "index") -> Step:
         """A call that reads no configuration but ours. Files are named as they lie in `scratch`."""
@@ -57,6 +69,8 @@ class Git(msgspec.Struct, frozen=True, kw_only=True):
             "GIT_WORK_TREE": self.top,
             "JRUN_ID": self.run_id,
         }
+        if self.objects:
+            env |= {"GIT_OBJECT_DIRECTORY": self.objects, **_format_settings(_DURABLE)}
         return self._step(arguments, env, stdin=stdin, stdout=stdout)
 
     def config_step(self, git_dir: str, *arguments: str, stdout: str) -> Step:
@@ -86,6 +100,49 @@ class Git(msgspec.Struct, frozen=True, kw_only=True):
             stdout=self.file(stdout) if stdout else os.devnull,
             stderr=self.file("complaints"),
         )
+
+
+class UserGit(msgspec.Struct, frozen=True, kw_only=True):
+    """Git in somebody's own repository, with its configuration and filters but none of its hooks and background jobs.
+
+    `folder` is a work tree in which git itself looks for the repository, or, with `git_dir`, its top. `scratch` is a
+    folder for what passes between steps. `settings` stand above all that is configured.
+    """
+
+    folder: str
+    scratch: str
+    git_dir: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
+
+    def step(self, *arguments: str, stdin: str = "", stdout: str = "") -> Step:
+        """A call; files are named as they lie in `scratch`."""
+        theirs = {name: os.environ[name] for name in _USERS_CONFIGURATION if name in os.environ}
+        env = _base_environment() | theirs | _format_settings((*_NO_PROGRAMS, *_DURABLE, *self.settings)) | _IDENTITY
+        if self.git_dir:
+            env |= {"GIT_DIR": self.git_dir, "GIT_WORK_TREE": self.folder}
+        return Step(
+            argv=["git", "-C", self.folder, *arguments],
+            env=env,
+            stdin=self.file(stdin) if stdin else os.devnull,
+            stdout=self.file(stdout) if stdout else os.devnull,
+            stderr=self.file("complaints"),
+        )
+
+    def file(self, name: str) -> str:
+        """A file in `scratch`."""
+        return os.path.join(self.scratch, name)
+
+
+def read_steps(git: "Git | UserGit", *arguments: str) -> Steps[str]:
+    """Takes a step and gives what it printed, without the line's end; raises `SnapshotError` when git fails."""
+    yield from check_step(git.step(*arguments, stdout="said"))
+    return os.fsdecode(read_file(git.file("said"))).strip()
+
+
+def try_steps(git: "Git | UserGit", *arguments: str) -> Steps[str]:
+    """The same, but empty when git fails."""
+    code = yield git.step(*arguments, stdout="said")
+    return "" if code else os.fsdecode(read_file(git.file("said"))).strip()
 
 
 def check_step(step: Step) -> Steps[None]:
@@ -147,10 +204,22 @@ def _run_step(step: Step, *, limit_s: float) -> int:
         process = subprocess.Popen(step.argv, env=step.env, stdin=stdin, stdout=stdout, stderr=stderr)
         try:
             return process.wait(max(0.0, limit_s))
-        except subprocess.TimeoutExpired:
+        except BaseException as error:  # Also Ctrl-C: whoever is told that it failed goes on without it.
             process.kill()
             process.wait()
-            raise TimeoutError from None
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise TimeoutError from None
+            raise
+
+
+def _format_settings(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Settings as variables: on the command line they would stand before the name of what failed."""
+    pairs = {
+        f"GIT_CONFIG_{kind}_{number}": word
+        for number, pair in enumerate(settings)
+        for kind, word in zip(("KEY", "VALUE"), pair, strict=True)
+    }
+    return {"GIT_CONFIG_COUNT": str(len(settings)), **pairs}
 
 
 def _base_environment() -> dict[str, str]:

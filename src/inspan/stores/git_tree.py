@@ -6,7 +6,8 @@ What cannot be kept (large, unreadable, no file at all) has a line of text in it
 
 import os
 import stat
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping
 
 from .git import Git, SnapshotError, Steps, check_step, read_file, write_file
 from .repository import copy_file
@@ -18,6 +19,7 @@ KEPT_BYTES = 128 * 1024 * 1024
 # A file in `scratch`, beside the index: together they are what the next snapshot starts from.
 STAND_INS = "stand-ins"
 STAND_IN_START = b"Not kept by inspan: "
+_NO_CONTENT = "neither file, link nor folder"
 _YIELD_EVERY = 500
 _LIST = ("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard")
 _UPDATE = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
@@ -25,22 +27,30 @@ _REMOVE = ("update-index", "--force-remove", "-z", "--stdin")
 _PLACE = ("update-index", "--add", "--replace", "-z", "--index-info")
 
 
-def tree_steps(git: Git) -> Steps[str]:
-    """Brings our index up to date with the work tree and gives the tree's id; raises `SnapshotError`."""
+def tree_steps(git: Git, *, whole: bool = False) -> Steps[str]:
+    """Brings our index up to date with the work tree and gives the tree's id; raises `SnapshotError`.
+
+    A `whole` tree has every file, however large; one that cannot be had raises. What holds nothing, such as a socket,
+    is not in it.
+    """
     try:
-        return (yield from _write_tree(git))
+        return (yield from _write_tree(git, whole=whole))
     except SnapshotError:  # A file may have changed between two steps.
-        return (yield from _write_tree(git))
+        return (yield from _write_tree(git, whole=whole))
 
 
-def _write_tree(git: Git) -> Steps[str]:
+def _write_tree(git: Git, *, whole: bool) -> Steps[str]:
     yield from check_step(git.step(*_LIST, stdout="listed"))
     names = list(dict.fromkeys(filter(None, read_file(git.file("listed")).split(b"\0"))))
     behind = _find_behind_links(os.fsencode(git.top), names)
     if behind:  # They are gone: a link is in the place of a folder. Git refuses to look at what is behind one.
         write_file(git.file("removed"), b"".join(name + b"\0" for name in behind))
         yield from check_step(git.step(*_REMOVE, stdin="removed"))
-    updates, stand_ins = yield from _sort_paths(git, [name for name in names if name not in behind])
+    limits = (sys.maxsize, sys.maxsize) if whole else (LARGE_BYTES, KEPT_BYTES)
+    updates, stand_ins = yield from _sort_paths(git, [name for name in names if name not in behind], *limits)
+    if whole:
+        _refuse_stand_ins(stand_ins)
+        stand_ins = {}
     if updates:
         write_file(git.file("updates"), b"".join(name + b"\0" for name in updates))
         yield from check_step(git.step(*_UPDATE, stdin="updates"))
@@ -61,7 +71,15 @@ def _find_behind_links(top: bytes, names: Iterable[bytes]) -> set[bytes]:
     return {name for name in names if is_behind(os.path.dirname(name.rstrip(b"/")))}
 
 
-def _sort_paths(git: Git, names: Iterable[bytes]) -> Steps[tuple[list[bytes], dict[bytes, str]]]:
+def _refuse_stand_ins(stand_ins: Mapping[bytes, str]) -> None:
+    for name, obstacle in stand_ins.items():
+        if obstacle != _NO_CONTENT:
+            raise SnapshotError(f"{os.fsdecode(name)} cannot be saved: {obstacle}.")
+
+
+def _sort_paths(
+    git: Git, names: Iterable[bytes], large_bytes: int, kept_bytes: int
+) -> Steps[tuple[list[bytes], dict[bytes, str]]]:
     """The paths that git shall look at, and those that a text stands in for."""
     top, known = os.fsencode(git.top), _read_stand_ins(git)
     updates: list[bytes] = []
@@ -75,14 +93,14 @@ def _sort_paths(git: Git, names: Iterable[bytes]) -> Steps[tuple[list[bytes], di
             stand_ins[name.rstrip(b"/")] = obstacle
         elif size_bytes == 0:
             updates.append(name)
-        elif size_bytes > LARGE_BYTES or known.get(name) == version:
+        elif size_bytes > large_bytes or known.get(name) == version:
             stand_ins[name] = version
         else:
             files.append((size_bytes, name, version))
     total_bytes = 0
     for size_bytes, name, version in sorted(files):
         total_bytes += size_bytes
-        if total_bytes > KEPT_BYTES:
+        if total_bytes > kept_bytes:
             stand_ins[name] = version
         else:
             updates.append(name)
@@ -110,7 +128,7 @@ def _inspect_file(path: bytes) -> tuple[int, str, str]:
     if stat.S_ISREG(found.st_mode):
         obstacle = "" if os.access(path, os.R_OK) else "not readable"
         return found.st_size, f"{found.st_size} bytes, last written at {found.st_mtime_ns} ns", obstacle
-    return 0, "", "" if stat.S_ISLNK(found.st_mode) or stat.S_ISDIR(found.st_mode) else "neither file, link nor folder"
+    return 0, "", "" if stat.S_ISLNK(found.st_mode) or stat.S_ISDIR(found.st_mode) else _NO_CONTENT
 
 
 def _write_stand_ins(git: Git, texts: dict[bytes, str]) -> Steps[str]:

@@ -77,11 +77,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IndexScope(NamedTuple):
-    """Which runs are meant: those of a project, and of those that worked below `top`, if there is one, the ones that
-    `is_meant` accepts by their project and their working folder."""
+    """Which runs are meant: those of a project, and of those that worked below one of `tops` the ones that `is_meant`
+    accepts by their project and their working folder."""
 
     project: str
-    top: str
+    tops: tuple[str, ...]
     is_meant: Callable[[str, str], bool]
 
 
@@ -100,8 +100,16 @@ def put(state: str, entries: Sequence[Entry]) -> None:
 
 def remove(state: str, run: str) -> None:
     """Forgets a run."""
+    with remove_with(state, run):
+        pass
+
+
+@contextmanager
+def remove_with(state: str, run: str) -> Generator[None]:
+    """Forgets a run together with what the block does: where either fails, the run is still listed."""
     with _open(state) as database, database:
         database.execute("DELETE FROM run WHERE run_id = ?", (run,))
+        yield
 
 
 def replace_all(state: str, entries: Sequence[Entry]) -> None:
@@ -143,9 +151,10 @@ def list_newest(
     clause += " AND session_id != ''" if with_session else ""
     if isinstance(in_scope, IndexScope):
         # Most rows are told by their text alone: calling back for each of ten thousand would take as long as the rest.
-        below = f"{in_scope.top.rstrip('/')}/" if in_scope.top else "no path begins so"
-        clause += " AND (project = ? OR (substr(cwd || '/', 1, ?) = ? AND is_meant(project, cwd)))"
-        values = (*values, in_scope.project, len(below), below)
+        below = [f"{top.rstrip('/')}/" for top in in_scope.tops]
+        there = " OR ".join("substr(cwd || '/', 1, ?) = ?" for _ in below) or "0"
+        clause += f" AND (project = ? OR (({there}) AND is_meant(project, cwd)))"
+        values = (*values, in_scope.project, *(value for each in below for value in (len(each), each)))
     elif in_scope:
         clause += " AND is_meant(project, cwd)"
     is_meant = in_scope.is_meant if isinstance(in_scope, IndexScope) else in_scope
@@ -155,6 +164,11 @@ def list_newest(
 def find_by_name(state: str, name: str) -> list[Row]:
     """Ended runs that a person gave this name, one in each project at the most, newest first."""
     return _select(state, "WHERE name = ? AND name != '' ORDER BY run_id DESC", (name,))
+
+
+def list_named(state: str) -> list[Row]:
+    """Ended runs that a person gave a name, newest first."""
+    return _select(state, "WHERE name != '' ORDER BY run_id DESC", ())
 
 
 def find_by_short_name(state: str, short: str) -> list[Row]:
@@ -209,7 +223,11 @@ def _to_entry(values: Sequence[Any]) -> Entry:
 
 
 def _exists(state: str) -> bool:
-    return os.path.exists(_path(state))
+    """Whether there is anything to read; a file without content was begun where the disk had no room for more."""
+    try:
+        return os.path.getsize(_path(state)) > 0
+    except OSError:
+        return False
 
 
 def _path(state: str) -> str:

@@ -100,6 +100,8 @@ DROP TABLE hold;
 _NEXT_STEPS = {
     "locked": "Try again in a moment; `inspan ps` lists the runs that may be holding it.",
     "full": "Free some space on its disk, then try again.",
+    # On a full disk there is no room for the file that its readers share; nothing is wrong with the ledger itself.
+    "disk I/O error": "Free some space on its disk, or check that disk, then try again.",
     "readonly": "Check the owner of the file and of its folder, or set XDG_STATE_HOME to another folder.",
     "unable to open": "Check the owner of the file and of its folder, or set XDG_STATE_HOME to another folder.",
 }

@@ -69,6 +69,32 @@ def find_repository(folder: str) -> Repository | None:
         top = parent
 
 
+def find_repository_folder(top: str) -> str:
+    """The folder that stands for the repository of a work tree, whichever of its worktrees that is.
+
+    Of a linked worktree it is the main one, or the repository itself where that is bare; of any other it is `top`: of
+    a submodule, and where `.git` leads nowhere.
+    """
+    git_dir = _find_git_dir(os.path.join(top, ".git"))
+    common = _find_common_dir(git_dir) if git_dir else ""
+    if common == git_dir:
+        return top
+    if os.path.basename(common) == ".git":
+        return os.path.realpath(os.path.dirname(common))
+    named = _read_work_tree_setting(common)  # Of a submodule, whose git data lies in the repository around it.
+    return os.path.realpath(os.path.join(common, named))
+
+
+def list_linked_worktrees(common: str) -> dict[str, str]:
+    """The git directory of each worktree that is linked to a repository, and its top, whether that is there or not."""
+    folder = os.path.join(common, "worktrees")
+    try:
+        git_dirs = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    except OSError:
+        return {}
+    return {git_dir: top for git_dir in git_dirs if (top := _read_linked_top(git_dir))}
+
+
 def fill_git_dir(git: Git, repository: Repository, *, settings: Mapping[str, str], hidden: Sequence[str]) -> None:
     """Fills our git directory: the repository's objects to read from, a copy of its index, its lists of ignored files.
 
@@ -121,6 +147,24 @@ def _find_git_dir(path: str) -> str:
 def _find_common_dir(git_dir: str) -> str:
     target = _read_content(os.path.join(git_dir, "commondir"), limit_bytes=_POINTER_BYTES).rstrip(b"\r\n")
     return os.path.normpath(os.path.join(git_dir, os.fsdecode(target))) if target else git_dir
+
+
+def _read_linked_top(git_dir: str) -> str:
+    target = _read_content(os.path.join(git_dir, "gitdir"), limit_bytes=_POINTER_BYTES).rstrip(b"\r\n")
+    return os.path.dirname(os.path.normpath(os.path.join(git_dir, os.fsdecode(target)))) if target else ""
+
+
+def _read_work_tree_setting(common: str) -> str:
+    """`core.worktree` of a repository's own configuration; empty where it is not set."""
+    section = ""
+    for line in os.fsdecode(_read_content(os.path.join(common, "config"))).splitlines():
+        word = line.strip()
+        if word.startswith("["):
+            section = word.strip("[]").lower()
+        name, _, value = word.partition("=")
+        if section == "core" and name.strip().lower() == "worktree":
+            return value.strip().strip('"')
+    return ""
 
 
 def _read_content(path: str, *, limit_bytes: int = -1) -> bytes:

@@ -182,21 +182,43 @@ def all_runs(state: str, *, on_error: Callable[[StateUnusable], object] | None =
     A folder that cannot be read raises `StateUnusable`, or is passed to `on_error` and passed over.
     """
     projects = os.path.join(state, "projects")
-    for project in _list_names(projects, on_error):
+    # Where not even this can be read nothing is known of any run, and nobody may go on as if there were none.
+    for project in _list_names(projects, None):
         for task in _list_names(os.path.join(projects, project), on_error):
             runs = os.path.join(projects, project, task, "runs")
             for name in _list_names(runs, on_error):
                 folder = RunFolder(run_id=RunId(name), path=os.path.join(runs, name))
-                if os.path.exists(folder.file("run.json")):
+                try:
+                    is_run = _is_described(folder)
+                except StateUnusable as refusal:
+                    if on_error is None:
+                        raise
+                    on_error(refusal)
+                    continue
+                if is_run:
                     yield folder
 
 
 def open_folder(path: str) -> RunFolder:
     """A run folder by its path; raises `RunNotFound` when there is none."""
     folder = RunFolder(run_id=RunId(os.path.basename(path)), path=path)
-    if not os.path.exists(folder.file("run.json")):
+    if not _is_described(folder):
         raise RunNotFound(f"There is no run in {path}: run.json is missing.", next_step="`inspan reindex` forgets it.")
     return folder
+
+
+def _is_described(folder: RunFolder) -> bool:
+    """Whether a run has claimed this folder; raises `StateUnusable` where that cannot be told."""
+    path = folder.file("run.json")
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        if error.errno == errno.ELOOP:  # A link to itself was put there: no run of ours.
+            return False
+        raise state_error(path, error) from error
+    return True
 
 
 def _read_link(link: str) -> str:

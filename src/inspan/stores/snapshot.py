@@ -25,9 +25,13 @@ _CHANGES: dict[str, Change] = {"A": "added", "D": "deleted", "M": "modified", "T
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Ids of the trees before and after a run, and when each was complete; or the sentence why one is missing."""
+    """Ids of the trees before and after a run, and when each was complete; or the sentence why one is missing.
+
+    `checkout` is the user's own work tree, of a run that had a worktree for itself: its changes are brought in there.
+    """
 
     top: str = ""
+    checkout: str = ""
     before: str = ""
     after: str = ""
     before_at: float = 0.0
@@ -136,7 +140,8 @@ def _run_diff(folder: str, arguments: Sequence[str], now: str, paths: Sequence[s
     after = now or snapshot.after
     if snapshot.before == after:
         return
-    git = _use_current_folder(build_git(folder, top=snapshot.top, scratch="reader"))
+    git = build_git(folder, top=_find_current_top(snapshot), scratch="reader")
+    git = _use_current_folder(git)
     step = git.step(*arguments, snapshot.before, after, "--", *paths)
     with TemporaryFile() as told:
         try:
@@ -150,6 +155,15 @@ def _run_diff(folder: str, arguments: Sequence[str], now: str, paths: Sequence[s
         if process.returncode:
             told.seek(0)
             raise SnapshotError(failure_message(step.argv, told.read()))
+
+
+def _find_current_top(snapshot: Snapshot) -> str:
+    """The work tree that paths are relative to: the user's own, for somebody who stands there or where there is no
+    other any more."""
+    if not snapshot.checkout or not os.path.isdir(snapshot.checkout):
+        return snapshot.top
+    inside = _use_current_folder(Git(git_dir="", top=snapshot.checkout, run_id="")).here
+    return snapshot.checkout if inside or not os.path.isdir(snapshot.top) else snapshot.top
 
 
 def _use_current_folder(git: Git) -> Git:

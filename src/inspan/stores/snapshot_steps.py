@@ -18,15 +18,22 @@ from .snapshot import RAW_DIFF, Snapshot, VersionPair, build_git, parse_pairs
 LIMIT_S = 20.0
 _SETTINGS = rf"^(core\.({'|'.join(COPIED_SETTINGS)})|extensions\.objectformat)$"
 _ABSENT, _GITLINK = "000000", "160000"
+_ALTERNATES = "objects/info/alternates"
+_FORGED = (
+    "An object of the repository is not what its name says: somebody wrote over it, and what was there is not known."
+)
+
+
+class ForgedSnapshot(SnapshotError):
+    """A snapshot that has been made to say something else: nothing in it can be believed."""
 
 
 def first_snapshot_steps(folder: str, repository: Repository, *, hidden: Sequence[str] = ()) -> Steps[Snapshot]:
     """Takes the first snapshot of a run. `hidden` are folders that are left out, such as our own state."""
     git = build_git(folder, top=repository.top)
     make_git_folders(git)
-    # Exit code 1 says that nothing is set, and a configuration that cannot be read sets nothing either.
-    yield git.config_step(repository.git_dir, "config", "-z", "--get-regexp", _SETTINGS, stdout="settings")
-    fill_git_dir(git, repository, settings=_parse_settings(read_file(git.file("settings"))), hidden=hidden)
+    settings = yield from read_settings_steps(git, repository.git_dir)
+    fill_git_dir(git, repository, settings=settings, hidden=hidden)
     try:
         tree = yield from tree_steps(git)
     except SnapshotError:  # The index may be broken. Without it, every file is read once.
@@ -35,15 +42,19 @@ def first_snapshot_steps(folder: str, repository: Repository, *, hidden: Sequenc
     return Snapshot(top=repository.top, before=tree, before_at=time.time())
 
 
+def read_settings_steps(git: Git, git_dir: str) -> Steps[dict[str, str]]:
+    """What the repository's own git would use of the settings that decide how a file becomes an object."""
+    # Exit code 1 says that nothing is set, and a configuration that cannot be read sets nothing either.
+    yield git.config_step(git_dir, "config", "-z", "--get-regexp", _SETTINGS, stdout="settings")
+    return _parse_settings(read_file(git.file("settings")))
+
+
 def second_snapshot_steps(folder: str, first: Snapshot) -> Steps[tuple[Snapshot, list[VersionPair]]]:
     """Takes the second snapshot; gives what is known of both and where they differ."""
     git = build_git(folder, top=first.top)
     tree = yield from tree_steps(git)
     both = msgspec.structs.replace(first, after=tree, after_at=time.time())
-    if tree == first.before:
-        return both, []
-    yield from check_step(git.step(*RAW_DIFF, first.before, tree, stdout="pairs"))
-    return both, parse_pairs(read_file(git.file("pairs")))
+    return both, (yield from _pair_steps(git, both))
 
 
 def current_tree_steps(folder: str, first: Snapshot) -> Steps[str]:
@@ -61,16 +72,45 @@ def current_tree_steps(folder: str, first: Snapshot) -> Steps[str]:
 def pack_steps(folder: str, both: Snapshot, pairs: Sequence[VersionPair]) -> Steps[None]:
     """Packs what a comparison of both needs and drops the rest; from then on it does not need the repository.
 
-    If this fails, nothing is dropped.
+    If this fails, nothing is dropped. Raises `ForgedSnapshot` where an object is not what its name says.
     """
     git = build_git(folder, top=both.top)
-    if pairs:
-        versions = [version for pair in pairs for version in zip(pair.modes, pair.objects, strict=True)]
-        needed = {both.before, both.after} | {name for mode, name in versions if mode not in (_GITLINK, _ABSENT)}
-        write_file(git.file("needed"), "".join(f"{name}\n" for name in needed).encode())
+    if both.before != both.after:
         pack = os.path.join(git.git_dir, "objects/pack/pack")
-        yield from check_step(git.step("pack-objects", "-q", "--window=0", pack, stdin="needed", stdout="packed"))
+        try:
+            yield from _pack_objects(git, both, pairs, pack=pack)
+        except ForgedSnapshot:
+            for name in os.listdir(os.path.dirname(pack)):
+                remove_file(os.path.join(os.path.dirname(pack), name))
+            raise
     yield from _drop_steps(git)
+
+
+def verify_steps(git: Git, both: Snapshot) -> Steps[None]:
+    """Raises `ForgedSnapshot` where snapshots that still need the repository have an object that is not what its name
+    says, and `SnapshotError` where one is missing."""
+    if os.path.exists(os.path.join(git.git_dir, _ALTERNATES)):
+        pairs = yield from _pair_steps(git, both)
+        yield from _pack_objects(git, both, pairs, pack=git.file("verified"))
+
+
+def _pair_steps(git: Git, both: Snapshot) -> Steps[list[VersionPair]]:
+    if both.before == both.after:
+        return []
+    yield from check_step(git.step(*RAW_DIFF, both.before, both.after, stdout="pairs"))
+    return parse_pairs(read_file(git.file("pairs")))
+
+
+def _pack_objects(git: Git, both: Snapshot, pairs: Sequence[VersionPair], *, pack: str) -> Steps[None]:
+    """Whoever can write to the repository can put another content under an object's name, and git reads it without a
+    question; so each name is computed again."""
+    versions = [version for pair in pairs for version in zip(pair.modes, pair.objects, strict=True)]
+    needed = {both.before, both.after} | {name for mode, name in versions if mode not in (_GITLINK, _ABSENT)}
+    write_file(git.file("needed"), "".join(f"{name}\n" for name in needed).encode())
+    yield from check_step(git.step("pack-objects", "-q", "--window=0", pack, stdin="needed", stdout="packed"))
+    packed = read_file(git.file("packed")).decode().strip()
+    if (yield git.step("verify-pack", f"{pack}-{packed}.idx")):
+        raise ForgedSnapshot(_FORGED)
 
 
 def _parse_settings(listed: bytes) -> dict[str, str]:
@@ -82,7 +122,7 @@ def _drop_steps(git: Git) -> Steps[None]:
     """Removes every object outside the pack, the index, and the way to the repository's objects."""
     git.clear_scratch()
     objects = os.path.join(git.git_dir, "objects")
-    remove_file(os.path.join(objects, "info/alternates"))
+    remove_file(os.path.join(git.git_dir, _ALTERNATES))
     for folder in [entry.path for entry in os.scandir(objects) if len(entry.name) == 2]:
         yield None
         for entry in os.scandir(folder):

@@ -36,7 +36,7 @@ async def call_in_thread(
         try:
             return await wait_for_end(called)
         except asyncio.CancelledError:
-            if undo and called.exception() is None:
+            if undo and called.done() and not called.cancelled() and called.exception() is None:
                 result = called.result()
                 await wait_for_end(_call(loop, lambda: undo(result)))
             raise

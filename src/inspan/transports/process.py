@@ -1,12 +1,17 @@
 """Starting an agent's process with pipes of our own. Imports next to nothing: a supervisor does this first of all."""
 
 import os
+import sys
 
+from inspan.system.entry import LINK_FD, enter, pack, reset_signals
+from inspan.system.entry import __file__ as ENTRY
 from inspan.system.platform import CHILD_SIGNAL, create_memory_file, list_children, open_pipe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from inspan.system.entry import Setup
 
 _HANGUP, _INTERRUPT, _QUIT, _PIPE, _TERMINATE = 1, 2, 3, 13, 15
 # Whoever started us may ignore any of these, and an ignored signal stays ignored in every child.
@@ -15,18 +20,24 @@ DEFAULT_SIGNALS = (_HANGUP, _INTERRUPT, _QUIT, _PIPE, _TERMINATE, CHILD_SIGNAL)
 ENDING_SIGNALS = (_HANGUP, _INTERRUPT, _TERMINATE)
 _LIVENESS_FD = 3
 _FIRST_FREE = 3
+_ABOVE_GIVEN = 16
+_NOT_STARTED = 126
 
 
 class Spawned:
     """A started process and our ends of its pipes; `life` is held open as long as it may live, -1 without one.
 
     `stdin` is -1 where all of it was given at the start; then `given` is what was given, where that is watched.
+    By `link` come the listeners of a process with a network of its own; -1 where it has none.
     """
 
-    __slots__ = ("given", "life", "pid", "stderr", "stdin", "stdout")
+    __slots__ = ("given", "life", "link", "pid", "stderr", "stdin", "stdout")
 
-    def __init__(self, *, pid: int, stdout: int, stderr: int, life: int, stdin: int = -1, given: int = -1) -> None:
+    def __init__(
+        self, *, pid: int, stdout: int, stderr: int, life: int, stdin: int = -1, given: int = -1, link: int = -1
+    ) -> None:
         self.pid = pid
+        self.link = link
         self.stdin = stdin
         self.given = given
         self.stdout = stdout
@@ -35,12 +46,20 @@ class Spawned:
 
 
 def spawn(
-    argv: "list[str]", env: "Mapping[str, str]", *, stdin: "bytes | None", liveness_pipe: bool, watch: bool = False
+    argv: "list[str]",
+    env: "Mapping[str, str]",
+    *,
+    stdin: "bytes | None",
+    liveness_pipe: bool,
+    watch: bool = False,
+    setup: "Setup | None" = None,
+    forks: bool = False,
 ) -> Spawned:
     """Starts `argv` in a session of its own; all of its stdin lies ready in memory. Raises `OSError`.
 
     Without a `stdin` it gets a pipe, of which we keep the other end. With `watch`, `was_read` can tell later whether
-    anything of it was read.
+    anything of it was read. A `setup` is done on the way; where the caller has one thread and little memory it `forks`
+    for that, which is quicker than starting another Python.
     """
     opened: list[int] = []
     try:
@@ -48,14 +67,20 @@ def spawn(
         stderr, stderr_end = _open_pipe(opened, blocking=False)
         life_end, life = _open_pipe(opened, blocking=True) if liveness_pipe else (-1, -1)
         given, kept = _open_pipe(opened, blocking=False) if stdin is None else (_write_memory_file(opened, stdin), -1)
+        link, link_end = _open_link(opened) if setup and setup["ports"] else (-1, -1)
         for fd in (stdout_end, stderr_end, *([given] if stdin is None else [])):
             os.set_blocking(fd, True)
         ends = [(given, 0), (stdout_end, 1), (stderr_end, 2), *([(life_end, _LIVENESS_FD)] if liveness_pipe else [])]
-        actions = [(os.POSIX_SPAWN_DUP2, fd, number) for fd, number in ends]
-        # A caller's blocked signals would stay blocked in all that the agent starts.
-        pid = os.posix_spawn(
-            argv[0], argv, env, file_actions=actions, setsid=True, setsigdef=DEFAULT_SIGNALS, setsigmask=()
-        )
+        ends += [(link_end, LINK_FD)] if link >= 0 else []
+        if setup and forks:
+            pid = _fork_into(setup, argv, env, ends)
+        else:
+            argv = [sys.executable, "-I", "-S", ENTRY, pack(setup), *argv] if setup else argv
+            actions = [(os.POSIX_SPAWN_DUP2, fd, number) for fd, number in ends]
+            # A caller's blocked signals would stay blocked in all that the agent starts.
+            pid = os.posix_spawn(
+                argv[0], argv, env, file_actions=actions, setsid=True, setsigdef=DEFAULT_SIGNALS, setsigmask=()
+            )
     except BaseException:
         for fd in opened:
             os.close(fd)
@@ -64,7 +89,7 @@ def spawn(
     for fd, _ in ends:
         if fd != watched:
             os.close(fd)
-    return Spawned(pid=pid, stdin=kept, stdout=stdout, stderr=stderr, life=life, given=watched)
+    return Spawned(pid=pid, stdin=kept, stdout=stdout, stderr=stderr, life=life, given=watched, link=link)
 
 
 def was_read(fd: int) -> "bool | None":
@@ -111,6 +136,32 @@ def move_fd_up(fd: int) -> int:
     finally:
         for low in copies:
             os.close(low)
+
+
+def _fork_into(setup: "Setup", argv: "list[str]", env: "Mapping[str, str]", ends: "list[tuple[int, int]]") -> int:
+    """A child that does the setup and becomes the program."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        os.setsid()
+        for fd, number in ends:
+            os.dup2(fd, number)
+        reset_signals(DEFAULT_SIGNALS)
+        enter(setup, argv, dict(env))
+    finally:
+        os._exit(_NOT_STARTED)
+
+
+def _open_link(opened: "list[int]") -> "tuple[int, int]":
+    """Two ends of a link, on numbers that no child is given anything on."""
+    import fcntl  # Start-up time: only a network of its own needs these.
+    import socket
+
+    for made in socket.socketpair():
+        with made:
+            opened.append(fcntl.fcntl(made.fileno(), fcntl.F_DUPFD_CLOEXEC, _ABOVE_GIVEN))
+    return opened[-2], opened[-1]
 
 
 def _open_pipe(opened: "list[int]", *, blocking: bool) -> "tuple[int, int]":

@@ -11,7 +11,8 @@ from inspan.agents.install import install
 from inspan.agents.installed import uninstall
 from inspan.agents.program import locate_program
 from inspan.agents.select import select_channel
-from inspan.cli.agent_program import current_folder, find_own_program, replace_process
+from inspan.cli.agent_program import find_own_program, replace_process
+from inspan.cli.folders import current_folder
 from inspan.cli.installs import confirm_uninstall, find_removable, find_updates
 from inspan.cli.output import Column, find_width, format_size, format_table, print_json
 from inspan.cli.progress import Progress

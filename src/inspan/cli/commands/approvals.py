@@ -10,6 +10,7 @@ from inspan.contracts.permissions import KeptApproval, subject_of
 from inspan.contracts.tool_grants import split_pattern
 from inspan.errors import BadInput
 from inspan.protocol.events import PermissionAsked
+from inspan.runs.names import name_runs
 from inspan.runs.projects import current_scope
 from inspan.runs.questions import AskedQuestion, list_questions
 from inspan.stores.approvals import StoredApproval, list_approvals, revoke_approval
@@ -20,7 +21,7 @@ _COLUMNS = (
     Column("RUN", drop=2),
     Column("SINCE", drop=1),
     Column("TOOL", lead=True),
-    Column("WHAT", cut="end", least=16),
+    Column("WHAT"),  # All of it, in several rows if need be: a yes is to what is seen.
 )
 _KEPT_COLUMNS = (
     Column("PROJECT", cut="middle", least=12, lead=True),
@@ -52,7 +53,9 @@ def command(revoke: str | None, dry_run: bool, as_json: bool) -> None:
         return
     width = find_width(sys.stdout)
     if questions or not kept:
-        sys.stdout.write(format_table(_COLUMNS, [_cells(each) for each in questions], width=width) + "\n")
+        names = name_runs(state, [each.folder.run_id for each in questions])
+        cells = [_cells(each, names[each.folder.run_id]) for each in questions]
+        sys.stdout.write(format_table(_COLUMNS, cells, width=width) + "\n")
     if kept:
         gap = "\n" if questions else ""
         sys.stdout.write(gap + format_table(_KEPT_COLUMNS, [_format_kept(each) for each in kept], width=width) + "\n")
@@ -74,9 +77,9 @@ def _revoke(state: str, pattern: str, *, dry_run: bool) -> None:
         click.echo(f"{one_line(pattern)} would be forgotten for project {project}", err=True)
 
 
-def _cells(asked: AskedQuestion) -> tuple[str, ...]:
+def _cells(asked: AskedQuestion, name: str) -> tuple[str, ...]:
     ago = format_duration(time.time() - asked.asked_at)
-    return (asked.question.id, asked.folder.run_id, ago, *_describe(asked))
+    return (asked.question.id, name, ago, *_describe(asked))
 
 
 def _describe(asked: AskedQuestion) -> tuple[str, str]:

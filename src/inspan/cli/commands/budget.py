@@ -13,6 +13,7 @@ from inspan.protocol.cost import Cost, build_cost
 from inspan.protocol.spending import NANO_PER_USD
 from inspan.reporters.costs import format_cost, format_count
 from inspan.reporters.text import escape_controls
+from inspan.runs.names import name_runs
 from inspan.runs.refusals import BudgetRefusal, list_refusals
 from inspan.stores.ledger_tree import BudgetStatus, read_tree
 from inspan.stores.paths import state_home
@@ -46,8 +47,9 @@ def command(as_json: bool) -> None:
     if as_json:
         print_json(nodes=[_to_dict(each) for each in statuses], refusals=[each._asdict() for each in refusals])
         return
-    table = format_table(_COLUMNS, [_cells(each) for each in statuses], width=find_width(sys.stdout))
-    notes = "".join((*_notes(statuses), *map(_format_refusal, refusals)))
+    names = name_runs(state, [each.run_id for each in (*statuses, *refusals) if each.run_id])
+    table = format_table(_COLUMNS, [_cells(each, names) for each in statuses], width=find_width(sys.stdout))
+    notes = "".join((*_notes(statuses), *(_format_refusal(each, names[each.run_id]) for each in refusals)))
     sys.stdout.write(f"{table}\n{notes}")
 
 
@@ -80,8 +82,8 @@ def _amounts(amounts: Amounts) -> dict[str, float]:
     return {"usd": amounts.nano / NANO_PER_USD, "tokens": amounts.tokens, "calls": amounts.calls}
 
 
-def _cells(status: BudgetStatus) -> tuple[str, ...]:
-    spent, name = status.spent, status.run_id or status.task or status.project
+def _cells(status: BudgetStatus, names: dict[str, str]) -> tuple[str, ...]:
+    spent, name = status.spent, names.get(status.run_id) or status.task or status.project
     scripted = " (scripted)" if status.scripted and status.node == "project" else ""
     return (
         f"{_INDENT[status.node]}{status.node} {name}{scripted}",
@@ -106,9 +108,9 @@ def _build_cost(status: BudgetStatus) -> Cost:
     )
 
 
-def _format_refusal(refusal: BudgetRefusal) -> str:
+def _format_refusal(refusal: BudgetRefusal, name: str) -> str:
     told, step = escape_controls(refusal.message), escape_controls(refusal.next_step)
-    return f"Ended by a budget: run {refusal.run_id}.\n  {told}\n  → {step}\n"
+    return f"Ended by a budget: run {name}.\n  {told}\n  → {step}\n"
 
 
 def _notes(statuses: list[BudgetStatus]) -> list[str]:

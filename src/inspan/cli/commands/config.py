@@ -7,12 +7,12 @@ import click
 import msgspec
 
 from inspan.agents.registry import all_agent_names
+from inspan.cli.folders import require_current_folder
 from inspan.cli.output import format_columns, print_json
 from inspan.config import locations
 from inspan.config.keys import parse_key
 from inspan.config.layers import Config
 from inspan.config.listing import Row, list_rows, mask_value
-from inspan.errors import BadConfig
 from inspan.planning.settings import load_config
 
 TYPE_CHECKING = False
@@ -101,7 +101,8 @@ def unset_command(key: str, file: "FileName | None", dry_run: bool, as_json: boo
 @_json_option
 def path_command(as_json: bool) -> None:
     """List the files that are looked at here, the stronger ones last."""
-    found = [(layer, locations.exists(layer.path)) for layer in locations.list_files(_current_folder(), os.environ)]
+    layers = locations.list_files(require_current_folder(), os.environ)
+    found = [(layer, locations.exists(layer.path)) for layer in layers]
     if as_json:
         print_json(files=[{"layer": layer.name, "file": layer.path, "exists": there} for layer, there in found])
         return
@@ -136,20 +137,13 @@ def schema_command(as_json: bool) -> None:
 
 
 def _load_config() -> Config:
-    return load_config(_current_folder(), os.environ)
+    return load_config(require_current_folder(), os.environ)
 
 
 def _open_editor(file: "FileName | None") -> "ConfigEditor":
     from inspan.config.editor import open_editor  # Start-up time: only changes need it.
 
-    return open_editor(file or "user", cwd=_current_folder(), env=os.environ, known_agents=all_agent_names())
-
-
-def _current_folder() -> str:
-    try:
-        return os.getcwd()
-    except OSError as error:
-        raise BadConfig("cwd", ".", "it is gone.", next_step="Go to another folder.") from error
+    return open_editor(file or "user", cwd=require_current_folder(), env=os.environ, known_agents=all_agent_names())
 
 
 def _is_value(found: list[Row], key: str) -> bool:

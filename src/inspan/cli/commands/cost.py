@@ -13,6 +13,7 @@ from inspan.folds.costs import BY, By, GroupTotals, Subtotal, group_spendings, s
 from inspan.protocol.usage import Usage
 from inspan.reporters.costs import format_cost, format_count, format_usd
 from inspan.runs.costs import list_spendings
+from inspan.runs.names import name_runs
 from inspan.spending.pricing import PriceTable, Pricing
 from inspan.stores.paths import cache_home, state_home
 
@@ -48,8 +49,10 @@ def command(by: By, since: float, as_json: bool) -> None:
         prices = msgspec.to_builtins(table)
         print_json(by=by, since=since or None, groups=described, total=_to_dict(total), prices=prices)
         return
-    rows = [_cells(each) for each in (*found, *([total] if len(found) > 1 else []))]
-    # Half an id names no run.
+    names = name_runs(state_home(), [each.name for each in found]) if by == "run" else {}
+    rows = [_cells(each, names.get(each.name, each.name)) for each in found]
+    rows += [_cells(total, total.name)] if len(found) > 1 else []
+    # Half an id names no session, and half a name no run.
     first = Column(by.upper(), cut="" if by in ("run", "session") else "middle", least=12, lead=True)
     lines = (format_table((first, *_COLUMNS), rows, width=find_width(sys.stdout)), *_notes(total, table))
     sys.stdout.write("\n".join(lines) + "\n")
@@ -82,11 +85,11 @@ def _part_to_dict(part: Subtotal) -> dict[str, Any]:
     }
 
 
-def _cells(sums: GroupTotals) -> tuple[str, ...]:
+def _cells(sums: GroupTotals, name: str) -> tuple[str, ...]:
     part = sums.overall
     tokens = (str(getattr(part.usage, name)) if part.usage else "-" for name in _TOKEN_KINDS)
     return (
-        sums.name,
+        name,
         str(part.runs),
         str(part.calls),
         *tokens,

@@ -13,9 +13,10 @@ from inspan.cli.run_names import RunName, pick_run, print_run
 from inspan.errors import BadInput, RunNotFound
 from inspan.protocol.events import CommandExecuted, FileChanged, ToolStarted
 from inspan.protocol.wire import Record
-from inspan.reporters.text import escape_controls
+from inspan.reporters.text import escape_controls, one_line
 from inspan.runs.find import is_in_scope, refresh_summary
 from inspan.runs.projects import current_scope
+from inspan.runs.reported_files import explain_unseen
 from inspan.stores.event_log import iter_log
 from inspan.stores.git import SnapshotError, run_steps
 from inspan.stores.paths import state_home
@@ -37,6 +38,7 @@ class _Comparison(msgspec.Struct, frozen=True, kw_only=True):
     now: str
     notes: list[str]
     paths: tuple[str, ...]
+    has_unseen: bool
 
 
 @click.command()
@@ -104,7 +106,8 @@ def _check_here(folder: RunFolder, top: str) -> None:
         here = os.path.realpath(os.getcwd())
     except OSError:
         here = ""
-    if here != os.path.realpath(top):
+    checkout = load_snapshot(folder.path).checkout
+    if here not in (os.path.realpath(top), checkout and os.path.realpath(checkout)):
         problem = f"run {folder.run_id} changed the work tree {top}."
         raise BadInput("--here", here, problem, next_step=f"`cd {shlex.quote(top)}` first, or name a run of this one.")
 
@@ -119,8 +122,16 @@ def _compare(folder: RunFolder, records: Sequence[Record], *, living: bool, path
         now = run_steps(current_tree_steps(folder.path, snapshot), limit_s=LIMIT_S)
         again = load_snapshot(folder.path)  # The run may have ended meanwhile.
         snapshot, now = (again, "") if again.after else (snapshot, now)
-    notes = [*_explain_unfinished(snapshot, living=living), *_warn_if_late(snapshot, records)]
-    return _Comparison(folder=folder, top=snapshot.top, now=now, notes=notes, paths=paths)
+    # Whoever names paths asks about those, and not about what else there may be.
+    unseen = [] if paths else _explain_unseen(folder, snapshot, records, now=now)
+    notes = [*_explain_unfinished(snapshot, living=living), *_warn_if_late(snapshot, records), *unseen]
+    return _Comparison(folder=folder, top=snapshot.top, now=now, notes=notes, paths=paths, has_unseen=bool(unseen))
+
+
+def _explain_unseen(folder: RunFolder, snapshot: Snapshot, records: Sequence[Record], *, now: str) -> list[str]:
+    changed = [each.path for each in changes_between(folder.path, now=now)]
+    events = (record.event for record in records)
+    return list(explain_unseen(events, top=snapshot.top, changed=changed, what="that are not shown here"))
 
 
 def _explain_unfinished(snapshot: Snapshot, *, living: bool) -> Iterator[str]:
@@ -143,13 +154,14 @@ def _warn_if_late(snapshot: Snapshot, records: Sequence[Record]) -> Iterator[str
 def _print(view: _Comparison, pieces: Iterable[bytes], *, colour: bool) -> None:
     empty = True
     for note in view.notes:
-        click.echo(f"inspan: {escape_controls(note)}", err=True)
+        click.echo(f"inspan: {one_line(note)}", err=True)
     for piece in _colour_lines(pieces, colour=colour) if colour or sys.stdout.isatty() else pieces:
         empty = False
         sys.stdout.buffer.write(piece)
     sys.stdout.buffer.flush()
     if empty:
-        click.echo("no changes", err=True)
+        where = f" in the work tree {one_line(view.top)}" if view.has_unseen else ""
+        click.echo(f"no changes{where}", err=True)
 
 
 def _colour_lines(pieces: Iterable[bytes], *, colour: bool) -> Iterator[bytes]:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import click
 
-from inspan.agents.modules import load_sandbox
+from inspan.agents.modules import split_sandbox
 from inspan.agents.registry import all_agent_names
-from inspan.cli.agent_program import current_folder
+from inspan.cli.folders import current_folder, require_current_folder
 from inspan.cli.output import format_columns, print_json
 from inspan.cli.progress import Progress
 from inspan.cli.run_names import AgentName
@@ -30,7 +30,7 @@ _AUTO = "auto"
 @click.command()
 @click.option("--agent", type=AgentName(), metavar="NAME", help="The agent, where a run names none.")
 @click.option("--budget", metavar="LIMIT", help="What each run may spend: 2usd, 200ktok, 50calls, 30min; or none.")
-@click.option("--sandbox", metavar="NAME", help="bwrap, none, or auto: what the agent needs.")
+@click.option("--sandbox", metavar="NAME", help="bwrap, none, worktree, worktree+bwrap, or auto: what the agent needs.")
 @click.option("-y", "--yes", is_flag=True, help="Ask nothing: take what is suggested where an option is left out.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object; asks nothing.")
 def command(agent: str | None, budget: str | None, sandbox: str | None, yes: bool, as_json: bool) -> int:
@@ -82,7 +82,7 @@ def _collect_choices(given: dict[str, str | None], *, asks: bool, suggests: bool
 
 
 def _open_editor(name: FileName) -> ConfigEditor:
-    return open_editor(name, cwd=current_folder(), env=os.environ, known_agents=all_agent_names())
+    return open_editor(name, cwd=require_current_folder(), env=os.environ, known_agents=all_agent_names())
 
 
 def _write(editor: ConfigEditor, text: str, *, needs_trust: bool) -> bool:
@@ -125,7 +125,7 @@ def _check_budget(value: str) -> None:
 
 def _check_sandbox(value: str) -> None:
     if value != _AUTO:
-        load_sandbox(value)
+        split_sandbox(value)
 
 
 _CHECKS = {"agent": _check_agent, "budget": _check_budget, "sandbox": _check_sandbox}

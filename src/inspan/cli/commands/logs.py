@@ -1,5 +1,6 @@
 """Print a run's events as text."""
 
+import codecs
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ from inspan.cli.run_names import RunName, pick_run
 from inspan.protocol.events import RunEnded
 from inspan.protocol.reasons import REASONS
 from inspan.protocol.wire import Record
+from inspan.reporters.text import escape_controls
 from inspan.runs.find import refresh_summary
 from inspan.stores.event_log import iter_log
 from inspan.stores.paths import open_nonblocking, state_error, state_home
@@ -78,12 +80,13 @@ def _follow_raw(state: str, folder: RunFolder) -> int:
 
 
 def _copy_from(path: str, stream: TextIO, *, offset: int) -> int:
-    """Prints a file from there on; gives how far that was."""
+    """Prints a file from there on; gives how far that was. A terminal gets marks for what it would obey."""
+    clean = codecs.getincrementaldecoder("utf-8")("replace").decode if stream.isatty() else None
     try:
         with open(path, "rb", opener=open_nonblocking) as file:
             file.seek(offset)
             while piece := file.read(1 << 20):
-                stream.buffer.write(piece)
+                stream.buffer.write(escape_controls(clean(piece)).encode() if clean else piece)
                 offset += len(piece)
     except OSError as error:
         raise state_error(path, error) from error

@@ -13,6 +13,7 @@ from inspan.errors import RunNotFound
 from inspan.reporters.costs import format_cost_cell
 from inspan.reporters.states import format_live_state, format_outcome
 from inspan.runs.list_all import ActiveRun, list_active, list_ended
+from inspan.runs.names import tell_apart
 from inspan.runs.projects import Scope, current_scope
 from inspan.stores.index import Row
 from inspan.stores.paths import state_home
@@ -130,12 +131,7 @@ def _build_cells(rows: Sequence[Row], states: _States) -> list[tuple[str, ...]]:
 
 def _choose_names(rows: Sequence[Row]) -> list[str]:
     """A run's own name, else its short one; its whole id where another that is shown has the same."""
-    names = [row.name or row.short or row.run_id for row in rows]
-    if len(set(names)) == len(names):
-        return names
-    seen: set[str] = set()
-    shared = {name for name in names if name in seen or seen.add(name)}
-    return [row.run_id if name in shared else name for row, name in zip(rows, names, strict=True)]
+    return tell_apart([(row.run_id, row.name or row.short or row.run_id) for row in rows])
 
 
 def _point_to_questions(states: _States) -> None:

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 from inspan.cli.counts import Count
 from inspan.cli.durations import Duration
 from inspan.cli.run_names import AgentName, RunName
+from inspan.cli.sizes import Processors, Size
 from inspan.cli.start_run import start_run
 from inspan.cli.streams import is_live
 from inspan.errors import BadInput, OutputRefused
@@ -28,11 +29,14 @@ _LIMITS = {
     "idle_timeout": "idle_timeout_s",
     "stall_timeout": "stall_timeout_s",
     "max_turns": "max_turns",
+    "memory": "memory_bytes",
+    "cpus": "cpus",
+    "pids": "pids",
     "answer_timeout": "answer_timeout_s",
     "idle_close": "idle_close_s",
 }
 # An unset variable in a script gives an empty word; taken for "none given" it would be another run than was meant.
-_NOT_EMPTY = ("cwd", "resume", "sandbox", "project", "name", "key_from", "model_from", "base_url", "channel")
+_NOT_EMPTY = ("cwd", "resume", "sandbox", "net", "project", "name", "key_from", "model_from", "base_url", "channel")
 
 
 class _RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +69,11 @@ class _RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     fault: tuple[str, ...]
     fault_seed: int
     sandbox: str | None
+    net: str
+    read: tuple[str, ...]
+    memory: int | None
+    cpus: float | None
+    pids: int | None
     profile: Profile | None
     timeout: float | None
     start_timeout: float | None
@@ -117,7 +126,12 @@ class _RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     "--fault", multiple=True, metavar="'WHICH: WHAT'", help="Inject faults into model calls: 'call 3: 529'; repeatable."
 )
 @click.option("--fault-seed", type=int, default=0, help="Seed for faults given as a percentage.", show_default=True)
-@click.option("--sandbox", help="none or bwrap. [default: none; bwrap where the agent needs it as root]")
+@click.option("--sandbox", help="none, bwrap, auto, worktree or worktree+bwrap. [default: auto: what the agent needs]")
+@click.option("--net", default="", metavar="REACH", help="none, gateway, open or allow=HOST,… in a sandbox.")
+@click.option("--read", multiple=True, metavar="PATH", help="What else a sandbox may read; repeatable.")
+@click.option("--memory", type=Size(), help="Most memory of all that it starts: 4g. [default: off]")
+@click.option("--cpus", type=Processors(), help="Most processors that it keeps busy: 2, 0.5. [default: off]")
+@click.option("--pids", type=Count(), help="Most processes and threads at a time. [default: off]")
 @click.option("--profile", type=click.Choice(["user", "clean"]), help="Whose settings. [default: user; clean under CI]")
 @click.option("--timeout", type=Duration(), help="Longest the run, or a session's message, may take. [default: 600s]")
 @click.option("--start-timeout", type=Duration(), help="Longest until the first event. [default: 60s]")
@@ -275,6 +289,8 @@ def _build_task(given: _RunOptions) -> Task:
         faults=given.fault,
         fault_seed=given.fault_seed,
         sandbox=given.sandbox or "",
+        net=given.net,
+        read=tuple(_whole_path("--read", os.path.expanduser(path)) for path in given.read),
         profile=given.profile or ("clean" if os.environ.get("CI") else "user"),
         project=given.project,
         task=given.task,

@@ -1,5 +1,6 @@
 """Show what is known of one run."""
 
+import shlex
 import sys
 import time
 
@@ -13,7 +14,7 @@ from inspan.folds.costs import read_run_cost
 from inspan.protocol.ids import make_short_name
 from inspan.reporters.call_summary import calls_to_dict, format_calls
 from inspan.reporters.states import format_live_state
-from inspan.reporters.text import escape_controls
+from inspan.reporters.text import escape_controls, one_line
 from inspan.runs.find import refresh_run
 from inspan.runs.names import read_own_name
 from inspan.runs.undo import UndoRecord, read_undo_records
@@ -52,10 +53,11 @@ def command(run: str, as_json: bool) -> None:
     console = Console(sys.stdout)
     if summary.started:
         console.show(summary.started)
-    click.echo(f"  prompt: {escape_controls(truncate(described['task']['prompt']))}\n  cwd: {described['task']['cwd']}")
+    click.echo(f"  prompt: {escape_controls(truncate(described['task']['prompt']))}")
+    click.echo(f"  cwd: {one_line(described['task']['cwd'])}")
     own = read_own_name(folder)
     click.echo(f"  name: {f'{own} or ' if own else ''}{make_short_name(folder.run_id)}")
-    click.echo(f"  session: {summary.session_id or '-'}\n  folder: {folder.path}")
+    click.echo(f"  session: {one_line(summary.session_id) or '-'}\n  folder: {one_line(folder.path)}")
     for line in format_calls(summary):
         click.echo(f"  {escape_controls(line)}")
     if summary.answer:
@@ -67,7 +69,8 @@ def command(run: str, as_json: bool) -> None:
     elif live:
         click.echo(f"{format_live_state(live)}\n  still running: inspan logs -f {choose_hint_name(folder)}")
         for question in live.questions:
-            click.echo(f"  → `inspan approve {question}` or `inspan deny {question}`")
+            name = escape_controls(shlex.quote(question))
+            click.echo(f"  → `inspan approve {name}` or `inspan deny {name}`")
 
 
 def _format_undo(record: UndoRecord) -> str:

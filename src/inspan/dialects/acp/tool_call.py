@@ -32,6 +32,7 @@ class ToolCall:
         self.exit_code: int | None = None
         self.texts: list[str] = []
         self.streamed: list[str] = []
+        self.streamed_end = ""
         self.diffs: dict[str, Change] = {}
         self.paths: list[str] = []
 

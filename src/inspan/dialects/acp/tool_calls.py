@@ -13,10 +13,12 @@ from inspan.protocol.events import (
     FileChanged,
     ToolCompleted,
     ToolFailed,
+    ToolOutput,
     ToolStarted,
 )
 from inspan.protocol.wire import DECODE_ERRORS
 
+from ..output_end import append_output
 from .profile import AcpProfile, SideLine
 from .settings import as_object, as_objects
 from .tool_call import ToolCall, command_of, exit_code_of, find_in_meta, find_nested, output_of
@@ -25,6 +27,7 @@ from .tool_call import ToolCall, command_of, exit_code_of, find_in_meta, find_ne
 _SHELLS = frozenset({"shell", "bash", "exec_command", "run_shell_command", "execute_command", "run_command"})
 _ENDS = frozenset({"completed", "failed"})
 _EDIT_KINDS = frozenset({"edit", "delete", "move"})
+_STREAMED = ("terminal_output_delta", "terminal_output")
 _ADDED: Change = "added"
 _MODIFIED: Change = "modified"
 _DELETED: Change = "deleted"
@@ -33,8 +36,9 @@ _DELETED: Change = "deleted"
 class ToolCalls:
     """The open calls of a turn. Feed it every update; it gives the events that follow."""
 
-    def __init__(self, *, profile: AcpProfile) -> None:
+    def __init__(self, *, profile: AcpProfile, partial: bool) -> None:
         self.cwd = "/"
+        self._partial = partial
         self._profile = profile
         self._open: dict[str, ToolCall] = {}
         self._ended: set[str] = set()
@@ -54,7 +58,7 @@ class ToolCalls:
         known = call.input and (status != "pending" or update.get("sessionUpdate") != "tool_call")
         events = self._start(call) if known or status in (*_ENDS, "in_progress") else []
         if status not in _ENDS:
-            return events
+            return [*events, *self._tell_output(call, update)] if self._partial else events
         del self._open[call.id]
         self._ended.add(call.id)
         if self._profile.waits_for_side_line:
@@ -134,9 +138,10 @@ class ToolCalls:
         return str(named or update.get("title") or update.get("kind") or "")
 
     def _take_meta(self, call: ToolCall, meta: Mapping[str, Any]) -> None:
-        for field in ("terminal_output_delta", "terminal_output"):
+        for field in _STREAMED:
             if data := as_object(meta.get(field)).get("data"):
                 call.streamed.append(str(data))
+                call.streamed_end = append_output(call.streamed_end, str(data))
         code = as_object(meta.get("terminal_exit")).get("exit_code")
         call.exit_code = code if isinstance(code, int) else call.exit_code
         call.parent = call.parent or str(find_nested(meta, "parentToolUseId") or "")
@@ -148,6 +153,13 @@ class ToolCalls:
         texts = [str(inner["text"]) for each in content if (inner := as_object(each.get("content"))).get("text")]
         if texts:
             call.texts = texts
+
+    def _tell_output(self, call: ToolCall, update: Mapping[str, Any]) -> list[Event]:
+        """The output of a command so far; beside an input, the text of a call is a description of it."""
+        if not call.started or command_of(call) is None or update.get("rawInput") or not _has_output(update):
+            return []
+        text = call.streamed_end if call.streamed else append_output("", output_of(call))
+        return [ToolOutput(id=call.id, text=text)] if text else []
 
     def _take_paths(self, call: ToolCall, update: Mapping[str, Any]) -> None:
         for each in as_objects(update.get("content")):
@@ -193,6 +205,11 @@ class ToolCalls:
         if call.kind == "delete":
             found = dict.fromkeys(found, _DELETED)
         return [FileChanged(path=path, change=self._written.pop(path, found[path]), id=call.id) for path in found]
+
+
+def _has_output(update: Mapping[str, Any]) -> bool:
+    meta = as_object(update.get("_meta"))
+    return bool(update.get("content") or update.get("rawOutput") or any(meta.get(field) for field in _STREAMED))
 
 
 def _find_shown_input(call: ToolCall, update: Mapping[str, Any]) -> dict[str, Any]:

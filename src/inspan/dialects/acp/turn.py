@@ -42,7 +42,7 @@ class Turn:
     """One turn. `update` gives nothing for an update of a kind that is not known."""
 
     def __init__(self, *, partial: bool, reported: SessionTotals, profile: AcpProfile) -> None:
-        self.calls = ToolCalls(profile=profile)
+        self.calls = ToolCalls(profile=profile, partial=partial)
         self.cancelled = False
         self._partial = partial
         self._reported = reported

@@ -10,6 +10,7 @@ from inspan import __version__
 from inspan.contracts.dialect import NO_OUTPUT, DialectOutput, build_unrecognized
 from inspan.contracts.file_requests import FileResult
 from inspan.dialects.json_values import Json, as_object, get_object, get_text
+from inspan.dialects.output_end import append_output
 from inspan.framing import jsonrpc
 from inspan.framing.jsonrpc import Id, Message
 from inspan.protocol.commands import Answer, Cancel, Command, Configure, Interrupt, SendMessage
@@ -17,6 +18,7 @@ from inspan.protocol.events import (
     ErrorReported,
     TextDelta,
     ThreadStarted,
+    ToolOutput,
     TurnCompleted,
     TurnInterrupted,
     TurnStarted,
@@ -47,7 +49,6 @@ _UNWANTED = (
     "hook/completed",
     "skills/changed",
     "turn/diff/updated",
-    "item/commandExecution/outputDelta",
     "item/commandExecution/terminalInteraction",
     "item/fileChange/outputDelta",
     "item/fileChange/patchUpdated",
@@ -63,6 +64,7 @@ _UNWANTED = (
     "serverRequest/resolved",
 )
 _DELTA = "item/agentMessage/delta"
+_OUTPUT_DELTA = "item/commandExecution/outputDelta"
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 _TOLD_ELSEWHERE = re.compile(rb"rejected by user(?! approval)|required MCP servers failed to initialize")
 _TERMINATE = "thread/backgroundTerminals/terminate"
@@ -81,6 +83,7 @@ class CodexRpcDialect(CodexDialect):
         self._busy = self._interrupting = self._done = False
         self._total = self._counted = reported.usage
         self._open_items: dict[str, Json] = {}
+        self._outputs: dict[str, str] = {}
         self._questions = ServerQuestions(self._open_items, asks=bool(task.ask))
         self._requests = 0
         self._waiting: dict[Id, Callable[[Message], DialectOutput]] = {}
@@ -98,6 +101,7 @@ class CodexRpcDialect(CodexDialect):
             "item/started": lambda params: _on_item(params, 0),
             "item/completed": lambda params: _on_item(params, 1),
             _DELTA: self._on_delta,
+            _OUTPUT_DELTA: self._on_output_delta,
             "thread/tokenUsage/updated": self._on_usage,
             "error": lambda params: _on_problem(as_object(params.get("error"))),
             "warning": _on_problem,
@@ -110,7 +114,7 @@ class CodexRpcDialect(CodexDialect):
 
     def begin(self, setup: bytes) -> DialectOutput:
         self._setup = _decode_setup(setup)
-        unwanted = [*_UNWANTED, *(() if self._task.partial else (_DELTA,))]
+        unwanted = [*_UNWANTED, *(() if self._task.partial else (_DELTA, _OUTPUT_DELTA))]
         params: Json = {
             "clientInfo": {"name": "inspan", "title": "inspan", "version": __version__},
             "capabilities": {
@@ -266,6 +270,7 @@ class CodexRpcDialect(CodexDialect):
             self._open_items[get_text(item, "id")] = {**item, "threadId": params.get("threadId")}
         elif method == "item/completed":
             self._open_items.pop(get_text(item, "id"), None)
+            self._outputs.pop(get_text(item, "id"), None)
 
     def _on_turn_started(self, params: Json) -> DialectOutput:
         """It may begin one by itself, to go on with a goal."""
@@ -282,6 +287,7 @@ class CodexRpcDialect(CodexDialect):
         frames = self._terminate_frames() if interrupted else []
         self._busy, self._interrupting, self._turn_id = False, False, ""
         self._open_items.clear()
+        self._outputs.clear()
         self._questions.clear()
         usage = spent if spent.total else None
         if interrupted:
@@ -300,6 +306,14 @@ class CodexRpcDialect(CodexDialect):
         if not self._task.partial:
             return NO_OUTPUT
         return DialectOutput([TextDelta(block=get_text(params, "itemId"), text=get_text(params, "delta"))])
+
+    def _on_output_delta(self, params: Json) -> DialectOutput:
+        identity = get_text(params, "itemId")
+        if not self._task.partial or identity not in self._open_items:
+            return NO_OUTPUT
+        text = append_output(self._outputs.get(identity, ""), get_text(params, "delta"))
+        self._outputs[identity] = text
+        return DialectOutput([ToolOutput(id=identity, text=text)] if text else ())
 
     def _on_request(self, message: Message, frame: bytes) -> DialectOutput:
         if (asked := self._questions.ask(message)) is not None:

@@ -14,6 +14,7 @@ from inspan.protocol.events import (
     McpServerFailed,
     TextDelta,
     ThreadStarted,
+    ToolOutput,
     ToolStarted,
     TurnCompleted,
     TurnFailed,
@@ -29,6 +30,7 @@ from .frames import (
     Result,
     Tokens,
     TurnUsage,
+    content_text,
     extract_message,
     message_events,
     tool_end_events,
@@ -42,7 +44,6 @@ _IGNORED_TYPES = (
     "turn_start",
     "turn_end",
     "agent_end",
-    "tool_execution_update",
     "queue_update",
     "entry_appended",
     "session_info_changed",
@@ -73,6 +74,7 @@ class Frame(msgspec.Struct, rename="camel"):
     tool_name: str = ""
     args: Any = None
     result: Result | None = None
+    partial_result: Result | None = None
     is_error: bool = False
     error_message: str | None = None
 
@@ -100,6 +102,7 @@ class PiDialect:
             "message_update": self._on_message_update,
             "message_end": self._on_message_end,
             "tool_execution_start": self._on_tool_start,
+            "tool_execution_update": self._on_tool_update,
             "tool_execution_end": self._on_tool_end,
             "auto_retry_start": _on_retry,
             "summarization_retry_scheduled": _on_retry,
@@ -167,6 +170,11 @@ class PiDialect:
         call = Call(id=frame.tool_call_id, name=frame.tool_name, input=frame.args)
         self._calls[call.id] = call
         return [ToolStarted(id=call.id, name=call.name, input=call.input, parent=frame.parent_tool_call_id)]
+
+    def _on_tool_update(self, frame: Frame) -> list[Event]:
+        """It tells all that there is so far, or its end, each time."""
+        text = content_text(frame.partial_result.content) if self._partial and frame.partial_result else ""
+        return [ToolOutput(id=frame.tool_call_id, text=text)] if text else []
 
     def _on_tool_end(self, frame: Frame) -> list[Event]:
         call = self._calls.pop(frame.tool_call_id, Call(id=frame.tool_call_id, name=frame.tool_name))

@@ -158,7 +158,7 @@ def _block_events(block: Block) -> list[Event]:
 
 def tool_end_events(call: Call, result: Result | Message, *, is_error: bool, cwd: str) -> list[Event]:
     """The end of a call, with the command that ran or the file that changed by it."""
-    output = _content_text(result.content)
+    output = content_text(result.content)
     events: list[Event] = []
     if is_error:
         denied = output == f"Tool {call.name} not found" or output.startswith(_NOT_ALLOWED)
@@ -218,7 +218,7 @@ def extract_message(words: str) -> str:
     return (answer.error.message if answer.error else answer.message) or words
 
 
-def _content_text(content: str | list[Block] | None) -> str:
+def content_text(content: str | list[Block] | None) -> str:
     if isinstance(content, list):
         return "\n".join(block.text if block.type == "text" else f"[{block.type}]" for block in content)
     return content or ""

@@ -90,7 +90,7 @@ async def _open_socket(origin: Origin, *, buffer: bytearray, timeout_s: float) -
     """Tries the addresses of a host in turn, each with its share of the time."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
-    addresses = await _resolve_addresses(origin)
+    addresses = await resolve_addresses(origin)
     for number, address in enumerate(addresses, start=1):
         share_s = (deadline - loop.time()) / (len(addresses) - number + 1)
         try:
@@ -115,7 +115,7 @@ def _enable_keepalive(connection: Connection) -> None:
             plug.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-async def _resolve_addresses(origin: Origin) -> Sequence[str]:
+async def resolve_addresses(origin: Origin) -> Sequence[str]:
     """Asks on a thread of its own: one that waits for a dead name server must not hold up the end of the process."""
     for family in (socket.AF_INET, socket.AF_INET6):
         try:

@@ -64,14 +64,14 @@ def read_base_url(url: str) -> tuple[Origin, str]:
     )
 
 
-def check_key(key: str) -> None:
-    """Raises `BadInput` for a key that cannot be sent."""
+def check_key(key: str, *, source: str = "the place where the key comes from") -> None:
+    """Raises `BadInput` for a key that cannot be sent; `source` says what to look at."""
     if not (key.isascii() and key.isprintable() and key == key.strip()):
         raise BadInput(
             "key",
             "(hidden)",
             "cannot be sent in a header: it begins or ends with a space, or is not plain text.",
-            next_step="Look at the place where the key comes from.",
+            next_step=f"Look at {source}.",
         )
 
 

@@ -1,0 +1,261 @@
+"""A sandbox as an object: commands run in it, files are put in and put back. A run can work in it, too."""
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self, cast
+
+import msgspec
+
+from inspan.contracts.sandbox import ExecResult
+from inspan.errors import BadInput, SandboxUnusable
+from inspan.planning.command_box import CommandBox, build_command, close_groups, open_groups, plan_box
+from inspan.protocol.limits import Limits
+from inspan.protocol.task import Task
+from inspan.running.command import start_command
+from inspan.running.workspace import Workspace
+from inspan.stores.checkpoints import Checkpoints
+from inspan.system.cancellation import run_to_end, wait_for_end
+from inspan.system.threads import MAX_WAITING, call_in_thread
+
+from .in_process import require_loop
+from .options import Path, path_of
+
+OUTPUT_LIMIT_BYTES = 8 * 1024 * 1024
+_TEARDOWN_S = 30.0
+
+
+class AgentSandbox:
+    """A sandbox that `open_sandbox` gives. It is open in its `async with` block; commands may run at the same time."""
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        cwd: Path,
+        net: str,
+        read: Sequence[Path],
+        image: str,
+        env: Mapping[str, str],
+        limits: Limits,
+        output_limit_bytes: int,
+    ) -> None:
+        self._kind = kind
+        self._work_dir = os.path.realpath(path_of("cwd", cwd))
+        self._net = net
+        self._read = tuple(path_of("read", each) for each in read)
+        self._image = image
+        self._env = dict(env)
+        self._limits = limits
+        self._output_limit_bytes = output_limit_bytes
+        self._planned: CommandBox | None = None
+        self._groups: list[str] = []
+        self._folder = ""
+        self._kept: Checkpoints | None = None
+        self._running: set[asyncio.Task[ExecResult]] = set()
+        self._ended: set[asyncio.Task[ExecResult]] = set()
+
+    def __repr__(self) -> str:
+        return f"AgentSandbox({self._kind!r}, {self._work_dir!r})"
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.teardown()
+
+    @property
+    def name(self) -> str:
+        """Which kind of sandbox it is."""
+        return self._kind
+
+    @property
+    def work_dir(self) -> str:
+        """The folder that commands work in, by its real path."""
+        return self._work_dir
+
+    async def open(self) -> None:
+        """What `async with` does first: raises `BadInput` and `SandboxUnusable`, and then leaves nothing behind."""
+        require_loop("inspan.open_sandbox")
+        if self._planned is None:
+            await call_in_thread(self._open, limit=MAX_WAITING)
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout_s: float | None = 600.0,
+    ) -> ExecResult:
+        """Runs a command to its end; nothing of it is left afterwards, nor when it takes too long or the call is
+        cancelled.
+
+        Its environment is what programs need of the caller's (`PATH`, `HOME`, the locale), then what the sandbox was
+        opened with, then `env`. Keys and tokens of the caller's environment are not among it.
+        """
+        planned = self._require_open()
+        if not isinstance(cast(object, stdin), bytes):
+            raise BadInput("stdin", stdin, "it is not bytes.", next_step="Encode it: text.encode().")
+        command = build_command(
+            planned, argv, env=env or {}, stdin=stdin, groups=self._groups, run_id=f"box-{os.urandom(8).hex()}"
+        )
+        running = start_command(command, timeout_s=timeout_s, limit_bytes=self._output_limit_bytes)
+        self._running.add(running)
+        try:
+            return await wait_for_end(running, on_cancel=running.cancel)
+        except asyncio.CancelledError:
+            if running in self._ended:
+                raise self._closed_error() from None
+            raise
+        finally:
+            self._running.discard(running)
+            self._ended.discard(running)
+
+    async def upload(self, files: Mapping[str, bytes | str]) -> None:
+        """Writes files, by paths that count from `work_dir`, with the folders they lie in; each is written whole or
+        not at all. A path that leads out of `work_dir`, also by a link, is refused with `BadInput`; files before it in
+        the mapping are written by then.
+        """
+        self._require_open()
+        await call_in_thread(lambda: self._upload(files), limit=MAX_WAITING)
+
+    async def snapshot(self) -> str:
+        """Keeps the files of `work_dir` as they are now, but for those that git ignores; gives a name for `restore`.
+
+        It is kept until the sandbox is torn down. Raises `UndoRefused` where it cannot be taken.
+        """
+        return await call_in_thread(self._checkpoints().take, limit=MAX_WAITING)
+
+    async def restore(self, snapshot: str) -> None:
+        """Puts all files back as they were, or none of them and raises `UndoRefused`. The index, HEAD and branches of a
+        repository stay as they are.
+        """
+        checkpoints = self._checkpoints()
+        await call_in_thread(lambda: checkpoints.restore(snapshot), limit=MAX_WAITING)
+
+    async def teardown(self) -> None:
+        """Ends what still runs in it, and removes its snapshots; the files of `work_dir` stay. Idempotent."""
+        self._planned = None
+        await run_to_end(self._teardown())
+
+    def confine(self, task: Task) -> Task:
+        """The task for a run that works in this sandbox: in its folder or below, with its limits, network and files.
+
+        A sandbox without network leaves a run its gateway, and nothing else. What the task itself says of a sandbox
+        gives way.
+        """
+        planned = self._require_open()
+        if not f"{os.path.realpath(task.cwd)}/".startswith(f"{self._work_dir.rstrip('/')}/"):
+            step = f"Use {self._work_dir}, or a folder in it."
+            raise BadInput("cwd", task.cwd, "it is not in the sandbox.", next_step=step)
+        reach = planned.box.network.reach
+        net = {"none": "gateway", "open": "open" if planned.sandbox.boundary else ""}.get(reach, planned.net)
+        return msgspec.structs.replace(
+            task,
+            sandbox=self._kind,
+            net=net,
+            read=self._read,
+            env={**self._env, **task.env},
+            limits=msgspec.structs.replace(task.limits, **self._limits.resources),
+        )
+
+    def _open(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix="inspan-box-")
+        try:
+            self._planned = self._plan(self._folder)
+            self._groups = open_groups(self._limits)
+        except BaseException:
+            self._planned = None
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+        self._kept = Checkpoints(self._work_dir, folder=os.path.join(self._folder, "box"))
+
+    def _plan(self, folder: str) -> CommandBox:
+        return plan_box(
+            self._kind,
+            cwd=self._work_dir,
+            net=self._net,
+            read=self._read,
+            image=self._image,
+            env=self._env,
+            limits=self._limits,
+            hidden=(folder,),
+            host_env=os.environ,
+        )
+
+    def _require_open(self) -> CommandBox:
+        if self._planned is None:
+            raise self._closed_error()
+        return self._planned
+
+    def _closed_error(self) -> SandboxUnusable:
+        message = f"The sandbox {self._kind} of {self._work_dir} is not open."
+        return SandboxUnusable(message, next_step="Use it inside of `async with inspan.open_sandbox(…) as box:`.")
+
+    def _upload(self, files: Mapping[str, bytes | str]) -> None:
+        space = Workspace(self._work_dir, writable=(self._work_dir,))
+        for path, content in files.items():
+            if problem := space.put(path, content.encode() if isinstance(content, str) else content):
+                step = f"Give a path that lies in {self._work_dir}."
+                raise BadInput("upload", path, f"{problem.removeprefix(f'{path}: ')}.", next_step=step)
+
+    def _checkpoints(self) -> Checkpoints:
+        self._require_open()
+        if self._kept is None:
+            raise self._closed_error()
+        return self._kept
+
+    async def _teardown(self) -> None:
+        for each in self._running:
+            self._ended.add(each)
+            each.cancel()
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=_TEARDOWN_S)
+        groups, self._groups = self._groups, []
+        folder, self._folder, self._kept = self._folder, "", None
+        await call_in_thread(lambda: _remove(groups, folder), limit=MAX_WAITING)
+
+
+def open_sandbox(
+    kind: str = "bwrap",
+    *,
+    cwd: Path,
+    net: str = "",
+    read: Sequence[Path] = (),
+    image: str = "",
+    env: Mapping[str, str] | None = None,
+    memory: int | None = None,
+    cpus: float | None = None,
+    pids: int | None = None,
+    output_limit_bytes: int = OUTPUT_LIMIT_BYTES,
+) -> AgentSandbox:
+    """A sandbox for commands and runs: `async with inspan.open_sandbox("bwrap", cwd=folder) as box`.
+
+    `net` is `none` (the default where it can be held), `open` or `allow=HOST,…`; `read` are paths that it may read
+    besides the system's and its own. `memory` (bytes), `cpus` and `pids` hold for all that runs in it together. `env`
+    is added to the little of the caller's environment that commands get. Of what a command writes, so many bytes are
+    kept of each stream.
+    """
+    return AgentSandbox(
+        kind,
+        cwd=cwd,
+        net=net,
+        read=read,
+        image=image,
+        env=env or {},
+        limits=Limits(memory_bytes=memory, cpus=cpus, pids=pids),
+        output_limit_bytes=output_limit_bytes,
+    )
+
+
+def _remove(groups: list[str], folder: str) -> None:
+    close_groups(groups)
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)

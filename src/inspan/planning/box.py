@@ -1,0 +1,209 @@
+"""What a run's sandbox lets its agent see, write and reach."""
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+
+from inspan.contracts.sandbox import Box, GitFolders
+from inspan.protocol.network import NetworkPolicy
+from inspan.stores.paths import data_home, make_private_folder, runtime_home, state_home
+from inspan.stores.repository import Repository, find_repository
+
+from .resolve import Choice
+
+# Where languages keep their programs in a home; none of it holds credentials.
+_TOOL_PATHS = [
+    ".asdf",
+    ".bun/bin",
+    ".cargo/bin",
+    ".deno/bin",
+    ".dotnet",
+    ".elan",
+    ".fnm",
+    ".ghcup/bin",
+    ".jenv",
+    ".juliaup",
+    ".local/bin",
+    ".local/lib",
+    ".local/pipx",
+    ".local/share/fnm",
+    ".local/share/mise",
+    ".local/share/pipx",
+    ".local/share/pnpm",
+    ".local/share/uv/python",
+    ".local/share/uv/tools",
+    ".mise",
+    ".nodenv",
+    ".nvm",
+    ".pyenv",
+    ".rbenv",
+    ".rustup",
+    ".sdkman/candidates",
+    ".volta",
+    "bin",
+    "go/bin",
+    ".config/git/config",
+    ".config/git/ignore",
+    ".config/git/attributes",
+    ".gitconfig",
+]
+_TOOL_VARIABLES = [
+    "ASDF_DATA_DIR",
+    "CONDA_PREFIX",
+    "GOROOT",
+    "JAVA_HOME",
+    "MISE_DATA_DIR",
+    "NVM_DIR",
+    "PYENV_ROOT",
+    "RBENV_ROOT",
+    "RUSTUP_HOME",
+    "VIRTUAL_ENV",
+    "VOLTA_HOME",
+]
+_GIT_CONFIGS = (".gitconfig", ".config/git/config")
+# An address with a password, or a header with one.
+_HOLDS_SECRET = re.compile(r"://[^/\s@]*:[^/\s@]+@|extraheader|authorization|password|token", re.IGNORECASE)
+_HOOKS_PATH = re.compile(r"^\s*hookspath\s*=\s*\"?(.+?)\"?\s*$", re.IGNORECASE | re.MULTILINE)
+_SUBMODULE_PATH = re.compile(r"^\s*path\s*=\s*\"?(.+?)\"?\s*$", re.IGNORECASE | re.MULTILINE)
+_CONFIG_BYTES = 1024 * 1024
+_BELOW_WHICH_PACKAGES_LIE = ("site-packages", "node_modules")
+
+
+def build_box(
+    choice: Choice, *, env: Mapping[str, str], reads: tuple[str, ...], kept: tuple[str, ...], state: str
+) -> Box:
+    """The box of a run. `reads` are files that its launch needs, `kept` the folders that are the run's own."""
+    task = choice.task
+    works = task.mode == "exec"
+    home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
+    programs = _list_programs((choice.program.path, *reads), env, home=home) if choice.private else ()
+    return Box(
+        cwd=task.cwd,
+        read_only=not works,
+        writable=(*kept, *(task.extra_dirs if works else ())),
+        hidden=(state, make_private_folder(runtime_home())),  # Made now: what is not there yet cannot be hidden.
+        readable=(*_list_below_tmp(choice.program.path, *reads), *(() if works else task.extra_dirs), *task.read),
+        root=choice.root,
+        private=choice.private,
+        home=home if choice.private else "",
+        programs=_keep_existing(programs),
+        git=_find_git_folders(task.cwd, always=choice.private),
+        network=choice.network,
+        nesting=not works,  # Only there an agent's own sandbox is left on.
+    )
+
+
+def build_command_box(
+    cwd: str,
+    *,
+    env: Mapping[str, str],
+    read: tuple[str, ...],
+    network: NetworkPolicy,
+    root: bool,
+    hidden: tuple[str, ...],
+) -> Box:
+    """The box of a sandbox in which commands are run, not an agent."""
+    home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
+    return Box(
+        cwd=cwd,
+        hidden=(state_home(env), runtime_home(env), *hidden),
+        readable=read,
+        root=root,
+        private=True,
+        home=home,
+        programs=_keep_existing(_list_programs((), env, home=home)),
+        git=_find_git_folders(cwd, always=True),
+        network=network,
+    )
+
+
+def _keep_existing(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(path for path in paths if os.path.exists(path)))
+
+
+def _find_git_folders(cwd: str, *, always: bool) -> GitFolders | None:
+    """The git data that a box may commit to; unless `always`, only where it is not in the working folder anyway."""
+    repository = find_repository(cwd)
+    if repository is None or not os.path.isfile(os.path.join(repository.common, "config")):
+        return None
+    if not always and repository.common.startswith(f"{cwd.rstrip('/')}/"):
+        return None
+    return GitFolders(
+        top=repository.top,
+        git_dir=repository.git_dir,
+        common=repository.common,
+        hooks=_find_hooks(repository),
+        submodules=tuple(_list_submodules(repository.top)),
+    )
+
+
+def _find_hooks(repository: Repository) -> str:
+    """Hooks that the repository keeps among its files, as some tools set it up."""
+    named = _HOOKS_PATH.findall(_read_text(os.path.join(repository.common, "config")))
+    path = os.path.join(repository.top, os.path.expanduser(named[-1])) if named else ""
+    return os.path.realpath(path) if os.path.isdir(path) else ""
+
+
+def _list_submodules(top: str) -> Iterator[str]:
+    for path in _SUBMODULE_PATH.findall(_read_text(os.path.join(top, ".gitmodules"))):
+        tree = os.path.realpath(os.path.join(top, path))
+        if tree.startswith(f"{top.rstrip('/')}/"):
+            yield tree
+
+
+def _list_programs(started: tuple[str, ...], env: Mapping[str, str], *, home: str) -> Iterator[str]:
+    """The folders of what the box may start: on PATH, of languages, of what is `started`, of Python with inspan."""
+    yield from _list_home_tools(home)
+    yield from (env[name] for name in _TOOL_VARIABLES if os.path.isabs(env.get(name, "")))
+    yield from (sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
+    yield os.path.join(data_home(env))
+    folders = (os.path.join(folder, "program") for folder in env.get("PATH", "").split(os.pathsep) if folder)
+    for path in (*started, *folders):
+        for each in dict.fromkeys((os.path.abspath(path), os.path.realpath(path))):
+            yield _find_program_root(each, home=home)
+
+
+def _list_home_tools(home: str) -> Iterator[str]:
+    for name in _TOOL_PATHS:
+        path = os.path.join(home, name)
+        if os.path.exists(path) and not (name in _GIT_CONFIGS and _HOLDS_SECRET.search(_read_text(path))):
+            yield path
+
+
+def _find_program_root(path: str, *, home: str) -> str:
+    """The folder that a program needs beside itself: of its package, or the one with its `bin`; never a whole home."""
+    folder = os.path.dirname(path)
+    parts = folder.split("/")
+    marker = next((parts.index(name) for name in _BELOW_WHICH_PACKAGES_LIE if name in parts), 0)
+    if marker:
+        root = "/".join(parts[:marker])
+        while os.path.basename(root).startswith(("python3", "lib")):
+            root = os.path.dirname(root)
+    else:
+        root = os.path.dirname(folder) if os.path.basename(folder) in ("bin", "sbin") else folder
+    return folder if _is_too_wide(root, home=home) else root
+
+
+def _is_too_wide(root: str, *, home: str) -> bool:
+    return f"{home}/".startswith(f"{root.rstrip('/')}/") or root in ("/tmp", "/var", f"{home}/.local")
+
+
+def _list_below_tmp(*programs: str) -> tuple[str, ...]:
+    """The folders that programs need when a private /tmp would hide them: their own and the one above."""
+    # By both of its names: the link of a virtual environment is what is started.
+    paths = dict.fromkeys(find(each) for each in programs for find in (os.path.realpath, os.path.abspath))
+    return tuple(dict.fromkeys(_program_folder(path) for path in paths if path.startswith("/tmp/")))
+
+
+def _program_folder(program: str) -> str:
+    own, above = os.path.dirname(program), os.path.dirname(os.path.dirname(program))
+    return next((folder for folder in (above, own) if folder not in ("/", "/tmp")), program)
+
+
+def _read_text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(_CONFIG_BYTES)
+    except OSError:
+        return ""

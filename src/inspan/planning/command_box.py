@@ -1,0 +1,189 @@
+"""A sandbox in which commands are run: what it lets them see, write and reach, decided once when it is opened."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from inspan.agents.modules import load_sandbox
+from inspan.containment import containment
+from inspan.containment.control_groups import create_groups, remove_groups
+from inspan.contracts.sandbox import Box, Sandbox
+from inspan.errors import BadInput
+from inspan.framing.proxy import proxy_variables
+from inspan.protocol.limits import Limits
+from inspan.protocol.network import NetworkPolicy, parse_network
+from inspan.protocol.plan import Entry
+from inspan.running.command import Command
+from inspan.stores.paths import cache_home
+
+from .box import build_command_box
+from .checks import check_cwd, check_limits, check_readable, check_variable
+from .environment import route_through_box
+
+_FIRST_PORT, _LAST_PORT = 8080, 65535
+# What programs need to work at all. None of it is secret; everything else of the caller's stays with the caller.
+_PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "VIRTUAL_ENV")
+_LOCALE = "LC_"
+_CONTAINER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# A shell in between: it looks for the program inside, and leaves with 127 where there is none.
+_FIND_INSIDE = ("/bin/sh", "-c", 'exec "$@"', "sh")
+
+
+class CommandBox(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was decided. `env` is what every command gets; `host_env` the environment of whoever opened it."""
+
+    sandbox: Sandbox
+    method: containment.Containment
+    box: Box
+    env: dict[str, str]
+    host_env: dict[str, str]
+    limits: Limits = Limits()
+
+    @property
+    def net(self) -> str:
+        return str(self.box.network)
+
+
+def plan_box(
+    kind: str,
+    *,
+    cwd: str,
+    net: str,
+    read: Sequence[str],
+    image: str,
+    env: Mapping[str, str],
+    limits: Limits,
+    hidden: tuple[str, ...],
+    host_env: Mapping[str, str],
+) -> CommandBox:
+    """Checks all of it and that it works here; raises `BadInput` and `SandboxUnusable`, and makes nothing."""
+    check_cwd(cwd)
+    for name in env:
+        check_variable(name)
+    check_limits(limits)
+    sandbox = load_sandbox(kind)
+    network = _choose_network(sandbox, net)
+    _check_read(sandbox, read)
+    if image and not sandbox.container:
+        step = "Leave it out, or use a sandbox that runs containers: podman."
+        raise BadInput("image", image, f"the sandbox {kind} takes no image.", next_step=step)
+    root = os.geteuid() == 0
+    own_env = {**_pick_env(host_env, sandbox), **env}
+    if sandbox.boundary:
+        box = build_command_box(cwd, env=host_env, read=tuple(read), network=network, root=root, hidden=hidden)
+    else:
+        box = Box(cwd=cwd, root=root)
+    box = msgspec.structs.replace(box, image=image)
+    sandbox.check(box)
+    method = _choose_method(sandbox, box, host_env)
+    return CommandBox(sandbox=sandbox, method=method, box=box, env=own_env, host_env=dict(host_env), limits=limits)
+
+
+def build_command(
+    planned: CommandBox, argv: Sequence[str], *, env: Mapping[str, str], stdin: bytes, groups: list[str], run_id: str
+) -> Command:
+    """The process that runs a command in the box; raises `BadInput` for what is no command."""
+    _check_argv(argv)
+    for name in env:
+        check_variable(name)
+    sandbox, network = planned.sandbox, planned.box.network
+    entry = _build_entry(planned, groups)
+    inner = {**planned.env, **env, "JRUN_ID": run_id}
+    if entry and entry.ports:
+        inner = route_through_box(inner, entry.ports[0])
+    box = msgspec.structs.replace(planned.box, env=inner, name=run_id)
+    words = tuple(argv) if sandbox.container else (*_FIND_INSIDE, *argv)
+    words = sandbox.wrap(words, box)
+    words = words if sandbox.boundary and sandbox.holds else planned.method.wrap(words, box)
+    outer = {name: value for name, value in inner.items() if name not in sandbox.host_variables}
+    outer |= {name: planned.host_env[name] for name in sandbox.host_variables if name in planned.host_env}
+    return Command(
+        argv=list(words),
+        env=outer,
+        run_id=run_id,
+        stdin=stdin,
+        liveness_pipe=planned.method.liveness_pipe,
+        entry=entry,
+        network=network,
+        forget=sandbox.forget(box),
+    )
+
+
+def open_groups(limits: Limits) -> list[str]:
+    """The control groups that hold these limits for all commands of a box; raises `SandboxUnusable`."""
+    return create_groups(f"box-{os.urandom(8).hex()}", limits) if limits.resources else []
+
+
+def close_groups(groups: list[str]) -> None:
+    """Removes them, once nothing runs in them."""
+    remove_groups(groups)
+
+
+def _choose_network(sandbox: Sandbox, net: str) -> NetworkPolicy:
+    """Nothing where that can be held, unless more is asked for."""
+    policy = parse_network(net) if net else NetworkPolicy(reach="none" if sandbox.boundary else "open")
+    if policy.reach == "gateway":
+        step = "Use none, open or allow=HOST,… ; a run of an agent in it has its gateway all the same."
+        raise BadInput("net", net, "only a run of an agent has a gateway.", next_step=step)
+    if not policy.is_open and not sandbox.boundary:
+        step = "Use bwrap or podman, or leave net out."
+        raise BadInput("net", net, f"the sandbox {sandbox.name} confines nothing.", next_step=step)
+    return policy
+
+
+def _check_read(sandbox: Sandbox, read: Sequence[str]) -> None:
+    for path in read:
+        check_readable(path)
+        if not sandbox.boundary:
+            step = "Leave it out, or use bwrap or podman."
+            raise BadInput("read", path, f"the sandbox {sandbox.name} hides nothing.", next_step=step)
+
+
+def _choose_method(sandbox: Sandbox, box: Box, env: Mapping[str, str]) -> containment.Containment:
+    if sandbox.container:
+        return containment.METHODS[0 if box.root else -1]
+    if sandbox.boundary:
+        looked_at = Box(cwd="/usr", root=box.root, private=True, network=box.network, read_only=True)
+        containment.probe(sandbox, looked_at, cache=cache_home(env))
+    if sandbox.boundary and sandbox.holds:
+        return containment.METHODS[0]
+    return containment.choose_containment(cache_home(env), asked=env.get("INSPAN_CONTAINMENT", ""))
+
+
+def _build_entry(planned: CommandBox, groups: list[str]) -> Entry | None:
+    isolation = planned.sandbox.isolate(planned.box)
+    if isolation is None:
+        return Entry(groups=groups) if groups else None
+    allows = isolation.network and planned.box.network.reach == "allow"
+    return Entry(
+        groups=groups,
+        isolated=isolation.network,
+        ports=_choose_ports(planned.box.network) if allows else [],
+        filter=isolation.filter,
+        scoped=isolation.scoped,
+        proxies=proxy_variables(planned.host_env) if allows else {},
+    )
+
+
+def _choose_ports(network: NetworkPolicy) -> list[int]:
+    """Where the way out listens, and what of this machine may be reached."""
+    local = list(network.local_ports)
+    return [next(port for port in range(_FIRST_PORT, _LAST_PORT) if port not in local), *local]
+
+
+def _pick_env(env: Mapping[str, str], sandbox: Sandbox) -> dict[str, str]:
+    private = {"TMPDIR": "/tmp"} if sandbox.boundary else {}
+    if sandbox.container:  # The caller's folders are not those of the image.
+        return {"PATH": _CONTAINER_PATH, "HOME": "/tmp", **private}
+    kept = {name: value for name, value in env.items() if name in _PASSED_ON or name.startswith(_LOCALE)}
+    return {"PATH": os.defpath, **kept, **private}
+
+
+def _check_argv(argv: Sequence[str]) -> None:
+    if isinstance(argv, str) or not argv or not argv[0] or argv[0].startswith("-"):
+        step = 'Give a list of words that begins with a program: ["pytest", "-q"].'
+        raise BadInput("argv", argv, "it is not a command.", next_step=step)
+    for word in argv:
+        if "\0" in word:
+            raise BadInput("argv", word, "it contains a NUL byte.", next_step="Remove it.")

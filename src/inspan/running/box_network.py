@@ -1,0 +1,75 @@
+"""The network of a run that has one of its own: what listens in it, and what it was refused."""
+
+import asyncio
+import socket
+
+from inspan.gateway.egress import EgressProxy, PortForward
+from inspan.protocol.events import ErrorReported, Event
+from inspan.protocol.plan import AgentProcess
+from inspan.system import forking
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_HAND_OVER_S = 20.0
+_MAX_REPORTS = 50
+
+
+class BoxNetwork:
+    """Takes the listeners that were made on the way into a box, serves the way out, and gives the gateway's."""
+
+    def __init__(self, process: AgentProcess, *, record: "Callable[[Sequence[Event]], None]") -> None:
+        self._process = process
+        self._record = record
+        self._servers: list[EgressProxy | PortForward] = []
+        self._refused: set[tuple[str, int]] = set()
+
+    async def open(self, link: int) -> socket.socket | None:
+        """The gateway's listener; None where the process ended before it had made one."""
+        entry, network = self._process.entry, self._process.network
+        received = await receive_listeners(link, count=len(entry.ports) if entry else 0)
+        if entry is None or len(received) < len(entry.ports):
+            return None
+        gateway, *listeners = received
+        self._servers = [EgressProxy(network, proxies=entry.proxies, on_refused=self._on_refused)]
+        self._servers += [PortForward(host, port) for port, host in network.local_ports.items()]
+        for server, listener in zip(self._servers, listeners, strict=True):
+            await server.open(listener)
+        return gateway
+
+    async def close(self) -> None:
+        for server in self._servers:
+            await server.close()
+
+    def _on_refused(self, host: str, port: int) -> None:
+        """Each host is told of once: an agent must not be able to fill the log."""
+        if (host, port) in self._refused or len(self._refused) >= _MAX_REPORTS:
+            return
+        self._refused.add((host, port))
+        named = host if port in (80, 443) else f"{host}:{port}"
+        self._record(
+            [ErrorReported(message=f"The sandbox kept it from {host}:{port}. To allow it: --net allow={named}")]
+        )
+
+
+async def receive_listeners(link: int, *, count: int) -> list[socket.socket]:
+    """The sockets that were made on the way into a box, which the caller then owns; none where it never got there."""
+    loop = asyncio.get_running_loop()
+    readable: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(link, lambda: None if readable.done() else readable.set_result(None))
+    try:
+        async with asyncio.timeout(_HAND_OVER_S):
+            await readable
+    except TimeoutError:
+        return []
+    finally:
+        loop.remove_reader(link)
+    forking.disown(link)
+    with socket.socket(fileno=link) as end:
+        _, fds, _, _ = socket.recv_fds(end, 1, count)
+    made = [forking.own_socket(socket.socket(fileno=fd)) for fd in fds]
+    for each in made:
+        each.setblocking(False)
+        each.set_inheritable(False)
+    return made

@@ -1,0 +1,44 @@
+"""What becomes of the worktree of a run that ends: one in which nothing changed goes, any other stays."""
+
+import os
+
+from inspan.errors import InspanError
+from inspan.protocol.events import WorktreeLeft
+from inspan.stores.git import SnapshotError
+from inspan.stores.worktree import Worktree, find_worktree_users, load_worktree, lock_worktree
+from inspan.stores.worktree_changes import inspect_worktree
+from inspan.stores.worktree_removal import read_lock_reason, remove_worktree
+from inspan.stores.worktree_steps import WorktreeChanges
+
+
+def leave_worktree(state: str, path: str, *, run_id: str) -> WorktreeLeft:
+    """Removes the worktree if nothing at all is in it that its first commit does not have, and tells what was done.
+
+    Nothing is raised: what fails is told, and the worktree stays.
+    """
+    kept = WorktreeLeft(path=path, kept=True)
+    try:
+        with lock_worktree(path):
+            worktree = load_worktree(path)
+            if worktree is None or not os.path.isdir(path):
+                return WorktreeLeft(path=path, kept=False, problem=f"the worktree {path} has vanished")
+            found = inspect_worktree(worktree)
+            kept = WorktreeLeft(
+                path=path,
+                kept=True,
+                branch=found.branch,
+                files=found.files,
+                ignored=found.ignored,
+                commits=found.commits,
+            )
+            if _is_untouched(worktree, found) and not find_worktree_users(state, path, besides=run_id):
+                remove_worktree(worktree)
+                return WorktreeLeft(path=path, kept=False)
+            return kept
+    except (InspanError, SnapshotError, OSError) as error:
+        return WorktreeLeft(path=path, kept=os.path.isdir(path), branch=kept.branch, problem=str(error))
+
+
+def _is_untouched(worktree: Worktree, found: WorktreeChanges) -> bool:
+    changed = found.files or found.ignored or found.commits or found.head != worktree.base
+    return not changed and found.branch == worktree.branch and read_lock_reason(worktree) is None

@@ -1,0 +1,54 @@
+"""The bubblewrap box: a read-only machine, or what the work needs of it; a private /tmp; a network of its own."""
+
+import os
+
+from inspan.containment.programs import find_bwrap
+from inspan.contracts.sandbox import Box, Isolation, Sandbox
+from inspan.system.entry import FILTER_FD, supports_scopes
+
+from .git_guard import protect_git
+from .syscall_filter import build_filter
+from .view import Mount, hide_credentials, show_machine, show_system
+
+_BOXED_ID = "1000"
+_NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+
+
+def _wrap(argv: tuple[str, ...], box: Box) -> tuple[str, ...]:
+    # As root without its own user namespace and with capabilities, a remount leads straight out of the box.
+    user = _BOXED_ID if box.root else str(os.getuid())
+    group = _BOXED_ID if box.root else str(os.getgid())
+    held = [*_NAMESPACES, "--uid", user, "--gid", group, "--cap-drop", "ALL", "--die-with-parent"]
+    held += [] if box.nesting else ["--disable-userns"]
+    held += ["--seccomp", str(FILTER_FD)] if build_filter(nesting=box.nesting) else []
+    machine = show_system(box) if box.private else show_machine()
+    return (find_bwrap(), *held, *_flatten(machine), *_mount_folders(box), "--chdir", box.cwd, "--", *argv)
+
+
+def _mount_folders(box: Box) -> list[str]:
+    """Outer folders first: a working folder that holds the state folder must not uncover what is hidden in it."""
+    mounts: list[Mount] = [
+        *(("--ro-bind", path, path) for path in box.readable),
+        ("--ro-bind" if box.read_only else "--bind", box.cwd, box.cwd),
+        *(("--bind", path, path) for path in box.writable),
+        *(protect_git(box.git, writable=not box.read_only) if box.git else ()),
+        *(("--tmpfs", path) for path in box.hidden if os.path.isdir(path)),
+        *hide_credentials(box),
+    ]
+    mounts.sort(key=lambda mount: os.path.realpath(mount[-1]).rstrip("/").count("/"))
+    return [*_flatten(mounts), *(("--remount-ro", "/") if box.private else ())]
+
+
+def _flatten(mounts: "list[Mount]") -> list[str]:
+    return [word for mount in mounts for word in mount]
+
+
+def _isolate(box: Box) -> Isolation:
+    return Isolation(
+        network=not box.network.is_open,
+        filter=build_filter(nesting=box.nesting),
+        scoped=box.network.is_open and supports_scopes(),
+    )
+
+
+SANDBOX = Sandbox(name="bwrap", boundary=True, wrap=_wrap, isolate=_isolate)

@@ -1,0 +1,412 @@
+"""A sandbox as an object: every kind keeps the same promises, and a run can work in one that is open."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+import uvloop
+
+import inspan
+from inspan import AgentSandbox
+from inspan.containment.control_groups import create_groups, remove_groups
+from inspan.contracts.sandbox import ExecResult
+from inspan.errors import BadInput, SandboxUnusable, UndoRefused
+from inspan.protocol.events import RunStarted
+from inspan.protocol.limits import Limits
+from inspan.testing.sandboxes import check_sandbox
+from tests.cli_env import processes_of, wait_until
+from tests.podman import IMAGE, Podman
+
+from .run_env import RunEnv, descriptors
+
+pytestmark = [pytest.mark.usefixtures("bubblewrap"), pytest.mark.anyio]
+
+Kind = Callable[..., AgentSandbox]
+_BEAT = "echo $JRUN_ID > draft; mv draft started; while :; do echo x >> beat; sleep 0.05; done"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def _build_kind(name: str, request: pytest.FixtureRequest) -> Kind:
+    run_env: RunEnv = request.getfixturevalue("run_env")
+    usual: dict[str, object] = {"cwd": run_env.work}
+    if name == "podman":
+        podman: Podman = request.getfixturevalue("podman")
+        monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+        monkeypatch.setenv("PATH", f"{podman.path}:{os.environ['PATH']}")
+        usual["image"] = IMAGE
+
+    def open_one(**options: object) -> AgentSandbox:
+        return inspan.open_sandbox(name, **{**usual, **options})  # pyright: ignore[reportArgumentType]  a test's own
+
+    return open_one
+
+
+@pytest.fixture(params=["none", "bwrap", "podman"])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return _build_kind(request.param, request)
+
+
+@pytest.fixture(params=["bwrap", "podman"])
+def boundary(request: pytest.FixtureRequest) -> Kind:
+    return _build_kind(request.param, request)
+
+
+@pytest.fixture
+def bwrap(request: pytest.FixtureRequest) -> Kind:
+    return _build_kind("bwrap", request)
+
+
+async def test_every_kind_keeps_what_the_contract_promises(kind: Kind, run_env: RunEnv) -> None:
+    await check_sandbox(kind, outside=str(run_env.root))
+
+
+async def test_the_conformance_check_finds_a_sandbox_that_leaves_processes_behind(run_env: RunEnv) -> None:
+    leaky = _Leaky(
+        "none", cwd=run_env.work, net="", read=(), image="", env={}, limits=Limits(), output_limit_bytes=2**20
+    )
+    with pytest.raises(AssertionError, match="was still there afterwards"):
+        await check_sandbox(lambda: leaky, outside=str(run_env.root))
+    leaky.leak.kill()
+    leaky.leak.wait()
+
+
+async def test_a_secret_of_the_caller_is_not_passed_on(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-secret-of-the-caller")
+    monkeypatch.setenv("UNRELATED", "not needed")
+    async with kind(env={"GIVEN": "to all"}) as box:
+        shown = (await box.exec(["env"], env={"HERE": "alone"})).stdout.decode().splitlines()
+        again = (await box.exec(["env"])).stdout.decode().splitlines()
+    names = {line.partition("=")[0] for line in shown}
+    assert not names & {"OPENAI_API_KEY", "UNRELATED"}
+    assert {"GIVEN=to all", "HERE=alone"} <= set(shown)
+    assert "HERE=alone" not in again
+
+
+@pytest.mark.parametrize("name", ["none", "bwrap"])  # In a container a command is process 1, which cannot kill itself.
+async def test_a_command_that_was_killed_says_by_what(name: str, request: pytest.FixtureRequest) -> None:
+    async with _build_kind(name, request)() as box:
+        done = await box.exec(["sh", "-c", "kill -9 $$"])
+    assert (done.exit_code, done.timed_out) == (137, False)
+
+
+async def test_output_over_the_limit_keeps_both_ends_and_says_so(kind: Kind) -> None:
+    async with kind(output_limit_bytes=1000) as box:
+        done = await box.exec(["sh", "-c", "echo first; head -c 5000000 /dev/zero; echo last"])
+    assert done.stdout.startswith(b"first\n")
+    assert done.stdout.endswith(b"last\n")
+    assert done.dropped_bytes == 5_000_000 + 11 - 1000
+    assert f"[inspan: {done.dropped_bytes} bytes left out]".encode() in done.stdout
+
+
+async def test_a_container_that_is_killed_is_removed(request: pytest.FixtureRequest, podman: Podman) -> None:
+    async with _build_kind("podman", request)() as box:
+        done = await box.exec(["sleep", "600"], timeout_s=3)
+    assert (done.timed_out, podman.list_containers()) == (True, [])
+
+
+async def test_a_container_needs_an_image_that_is_there(request: pytest.FixtureRequest) -> None:
+    open_one = _build_kind("podman", request)
+    for image, words in (("", "needs an image"), ("localhost/nothing:1", "cannot be used")):
+        with pytest.raises(inspan.InspanError, match=words):
+            async with open_one(image=image):
+                pass
+
+
+async def test_a_cancelled_call_leaves_nothing(kind: Kind, run_env: RunEnv) -> None:
+    async with kind() as box:
+        before = descriptors()
+        calling = asyncio.create_task(box.exec(["sh", "-c", _BEAT]))
+        await _wait_for(run_env.work / "beat")
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        await _expect_no_growth(run_env.work / "beat")
+        assert descriptors() == before
+
+
+async def test_a_cancel_scope_of_anyio_leaves_nothing(kind: Kind, run_env: RunEnv) -> None:
+    async with kind() as box, anyio.create_task_group() as group:
+        group.start_soon(lambda: box.exec(["sh", "-c", _BEAT]))
+        await _wait_for(run_env.work / "beat")
+        group.cancel_scope.cancel()
+    await _expect_no_growth(run_env.work / "beat")
+
+
+def test_it_works_under_uvloop(kind: Kind) -> None:
+    async def use() -> ExecResult:
+        async with kind() as box:
+            return await box.exec(["cat"], stdin=b"through")
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(use()).stdout == b"through"
+
+
+async def test_commands_run_at_the_same_time(kind: Kind) -> None:
+    async with kind() as box:
+        # The first one waits for what only the second one writes.
+        waiting = asyncio.create_task(box.exec(["sh", "-c", "until [ -e go ]; do sleep 0.02; done"]))
+        await box.exec(["touch", "go"])
+        assert (await waiting).exit_code == 0
+
+
+async def test_a_teardown_ends_what_still_runs(kind: Kind, run_env: RunEnv) -> None:
+    async with kind() as box:
+        calling = asyncio.create_task(box.exec(["sh", "-c", _BEAT]))
+        await _wait_for(run_env.work / "beat")
+        await box.teardown()
+        with pytest.raises(SandboxUnusable, match="is not open"):
+            await calling
+    await _expect_no_growth(run_env.work / "beat")
+
+
+async def test_a_command_dies_with_the_program_that_started_it(run_env: RunEnv) -> None:
+    script = f"""
+import asyncio, inspan
+async def main():
+    async with inspan.open_sandbox("bwrap", cwd={str(run_env.work)!r}) as box:
+        await box.exec(["sh", "-c", {_BEAT!r}])
+asyncio.run(main())
+"""
+    program = await asyncio.create_subprocess_exec(sys.executable, "-c", script)
+    try:
+        await _wait_for(run_env.work / "beat")
+    finally:
+        program.kill()
+        await program.wait()
+    run_id = (run_env.work / "started").read_text().strip()
+    await asyncio.to_thread(wait_until, lambda: not processes_of(run_id), "end of the command")
+
+
+async def test_a_box_sees_neither_the_home_nor_the_rest(boundary: Kind, run_env: RunEnv) -> None:
+    (run_env.root / "home" / "key").write_text("secret")
+    (run_env.root / "shown").write_text("seen")
+    async with boundary(read=[run_env.root / "shown"]) as box:
+        assert (await box.exec(["cat", str(run_env.root / "home" / "key")])).exit_code == 1
+        assert (await box.exec(["cat", str(run_env.root / "shown")])).stdout == b"seen"
+        assert (await box.exec(["touch", str(run_env.root / "shown")])).exit_code == 1
+
+
+@pytest.fixture
+def web_server() -> Iterator[int]:
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-length", "5")
+            self.end_headers()
+            self.wfile.write(b"hello")
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    server = HTTPServer(("127.0.0.1", 0), Answer)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server.server_port
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+# What a program does that minds its proxy variables; there are none where the network is open.
+_FETCH = """
+at=$2 line="GET / HTTP/1.1"
+if [ -n "$http_proxy" ]; then at=${http_proxy##*:} line="GET http://$1:$2/ HTTP/1.1"; fi
+if ! (exec 3<>/dev/tcp/127.0.0.1/$at) 2>/dev/null; then echo refused; exit; fi
+exec 3<>/dev/tcp/127.0.0.1/$at
+printf '%s\\r\\nhost: %s\\r\\n\\r\\n' "$line" "$1" >&3
+read -r _ status _ <&3
+echo $status
+"""
+
+
+@pytest.mark.parametrize(
+    ("net", "answer", "refused"),
+    [
+        ("", "refused", False),
+        ("none", "refused", False),
+        ("open", "200", False),
+        ("allow=127.0.0.1:{port}", "200", False),
+        ("allow=other.example", "403", True),
+    ],
+)
+async def test_a_command_reaches_what_its_network_allows(
+    boundary: Kind, web_server: int, net: str, answer: str, refused: bool
+) -> None:
+    async with boundary(net=net.format(port=web_server)) as box:
+        done = await box.exec(["bash", "-c", _FETCH, "fetch", "127.0.0.1", str(web_server)])
+    assert done.stdout.decode().strip() == answer, done.stderr
+    assert done.refused_hosts == ((f"127.0.0.1:{web_server}",) if refused else ())
+
+
+def _can_limit() -> bool:
+    with suppress(SandboxUnusable):
+        remove_groups(create_groups(f"probe-{os.getpid()}", Limits(memory_bytes=2**27, pids=10)))
+        return True
+    return False
+
+
+async def test_limits_hold_for_commands_or_the_sandbox_is_refused(kind: Kind) -> None:
+    if not _can_limit():
+        with pytest.raises(SandboxUnusable, match=r"limit|control groups"):
+            async with kind(memory=2**27):
+                pass
+        return
+    async with kind(memory=2**27, pids=50) as box:
+        done = await box.exec(["sh", "-c", "head -c 500000000 /dev/zero | tail"])
+        small = await box.exec(["true"])
+    assert (done.exit_code != 0, done.out_of_memory) == (True, True)
+    assert (small.exit_code, small.out_of_memory) == (0, False)
+
+
+async def test_a_restore_leaves_index_and_head_alone(kind: Kind, run_env: RunEnv) -> None:
+    _git(run_env.work, "init", "-q")
+    (run_env.work / "tracked").write_text("one\n")
+    (run_env.work / ".gitignore").write_text("ignored\n")
+    _git(run_env.work, "add", ".")
+    _git(run_env.work, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first")
+    async with kind() as box:
+        first = await box.snapshot()
+        await box.exec(["sh", "-c", "echo two > tracked; echo kept > ignored; echo new > other; chmod +x other"])
+        second = await box.snapshot()
+        index = (run_env.work / ".git" / "index").read_bytes()
+        await box.restore(first)
+        assert (run_env.work / "tracked").read_text() == "one\n"
+        assert (run_env.work / "ignored").read_text() == "kept\n"
+        assert not (run_env.work / "other").exists()
+        await box.restore(second)
+        assert os.access(run_env.work / "other", os.X_OK)
+    assert (run_env.work / ".git" / "index").read_bytes() == index
+    assert _git(run_env.work, "log", "--oneline").count("\n") == 1
+
+
+async def test_a_restore_in_a_part_of_a_repository_touches_no_other_part(run_env: RunEnv) -> None:
+    _git(run_env.root, "init", "-q")
+    async with inspan.open_sandbox("none", cwd=run_env.work) as box:
+        (run_env.work / "mine").write_text("one")
+        first = await box.snapshot()
+        (run_env.work / "mine").write_text("two")
+        (run_env.root / "beside").write_text("new")
+        await box.restore(first)
+    assert (run_env.work / "mine").read_text() == "one"
+    assert (run_env.root / "beside").read_text() == "new"
+
+
+async def test_a_restore_that_cannot_be_done_changes_nothing(run_env: RunEnv) -> None:
+    async with inspan.open_sandbox("none", cwd=run_env.work) as box:
+        (run_env.work / "a").write_text("one")
+        (run_env.work / "b").write_text("one")
+        first = await box.snapshot()
+        (run_env.work / "a").write_text("two")
+        (run_env.work / "b").unlink()
+        (run_env.work / "b" / "deep").mkdir(parents=True)
+        (run_env.work / "b" / "deep" / "ignored").write_text("in the way")
+        (run_env.work / ".gitignore").write_text("ignored\n")
+        with pytest.raises(UndoRefused):
+            await box.restore(first)
+    assert (run_env.work / "a").read_text() == "two"
+    assert (run_env.work / "b" / "deep" / "ignored").read_text() == "in the way"
+    assert [path.name for path in run_env.work.iterdir() if path.name.startswith(".inspan")] == []
+
+
+async def test_a_run_works_in_an_open_sandbox(run_env: RunEnv) -> None:
+    tries = f"echo x > inside; echo x > {run_env.root}/outside; echo $GIVEN; cat {run_env.root}/shown"
+    scenario = f'[[call]]\nrun = "{tries}"\n[[call]]\nexpect = "by the sandbox\\nseen"\nsay = "Fine."\n'
+    task = msgspec.structs.replace(run_env.task, agent="scripted", model_from=run_env.scenario(scenario))
+    (run_env.root / "shown").write_text("seen")
+    async with inspan.open_sandbox(
+        "bwrap", cwd=run_env.work, env={"GIVEN": "by the sandbox"}, read=[run_env.root / "shown"]
+    ) as box:
+        result = await inspan.run(task, sandbox=box)
+        assert result.ok, result.error
+        runner = inspan.create_agent_runner("scripted", sandbox=box, model_from=task.model_from)
+        assert (await runner.exec("again")).ok
+        assert (await box.exec(["cat", "inside"])).stdout == b"x\n", "it is still open"
+    assert not (run_env.root / "outside").exists()
+    for folder in run_env.folders():
+        started = run_env.events(folder)[0]
+        assert isinstance(started, RunStarted)
+        assert (started.sandbox, started.cwd) == ("bwrap", str(run_env.work))
+    assert len(run_env.folders()) == 2
+
+
+async def test_a_run_elsewhere_is_refused_in_an_open_sandbox(run_env: RunEnv, bwrap: Kind) -> None:
+    async with bwrap() as box:
+        with pytest.raises(BadInput, match="it is not in the sandbox"):
+            await inspan.create_agent_runner("codex", sandbox=box).exec("hello", cwd=run_env.root)
+    with pytest.raises(SandboxUnusable, match="is not open"):
+        await inspan.run(run_env.task, sandbox=box)
+    assert run_env.list_leftovers() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("nothing", {}, r"unknown sandbox\. Known .*: bwrap, .*podman"),
+        ("bwrap", {"net": "gateway"}, "only a run of an agent has a gateway"),
+        ("none", {"net": "none"}, "confines nothing"),
+        ("none", {"read": ["/etc"]}, "hides nothing"),
+        ("bwrap", {"read": ["/no/such/thing"]}, "No such file"),
+        ("bwrap", {"image": "debian"}, "takes no image"),
+        ("bwrap", {"pids": 0}, "more than 0"),
+        ("podman", {"net": "gateway"}, "only a run of an agent has a gateway"),
+        ("bwrap", {"env": {"A=B": "x"}}, "not a valid variable name"),
+    ],
+)
+async def test_what_cannot_be_opened_is_refused(
+    run_env: RunEnv, name: str, options: dict[str, object], words: str
+) -> None:
+    with pytest.raises(BadInput, match=words):
+        async with inspan.open_sandbox(name, cwd=run_env.work, **options):  # pyright: ignore[reportArgumentType]  wrong on purpose
+            pass
+
+
+@pytest.mark.parametrize("argv", ["ls", [], [""], ["-x"], ["a\0b"]])
+async def test_what_is_no_command_is_refused(kind: Kind, argv: list[str]) -> None:
+    async with kind() as box:
+        with pytest.raises(BadInput, match="argv"):
+            await box.exec(argv)
+
+
+class _Leaky(AgentSandbox):
+    """Keeps all promises but one: what a command starts goes on."""
+
+    leak: "subprocess.Popen[bytes]"
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout_s: float | None = 600.0,
+    ) -> ExecResult:
+        if argv[2:] and argv[2].startswith("(while"):
+            loop = "i=0; while [ $i -lt 600 ]; do echo x >> left; sleep 0.05; i=$((i+1)); done"
+            self.leak = subprocess.Popen(["sh", "-c", loop], cwd=self.work_dir)
+        return await super().exec(argv, env=env, stdin=stdin, timeout_s=timeout_s)
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+async def _wait_for(path: Path) -> None:
+    await asyncio.to_thread(wait_until, path.exists, str(path))
+
+
+async def _expect_no_growth(path: Path) -> None:
+    before = path.stat().st_size
+    await asyncio.sleep(0.5)
+    assert path.stat().st_size == before, "it was still there"

@@ -1,0 +1,74 @@
+"""Podman for tests: a store of its own, and an image that is made of a few of this machine's programs."""
+
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+from .cli_env import short_folder
+
+IMAGE = "localhost/inspan-test:1"
+_PROGRAMS = ("bash", "cat", "chmod", "env", "head", "ln", "mkdir", "mv", "printf", "rm", "sh", "sleep", "tail", "touch")
+_MORE = ("id", "ls", "true")
+_WAIT_S = 120
+
+
+class Podman:
+    """`path` is a folder for the front of PATH: the podman in it knows the test's store alone."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.path = root / "bin"
+        self.path.mkdir()
+        # By arguments: what cleans up behind a container is started by podman itself, without our variables.
+        folders = f"--root {root}/store --runroot {short_folder(self)}"  # It takes 50 characters for the second.
+        program = self.path / "podman"
+        program.write_text(f'#!/bin/sh\nexec {shutil.which("podman")} {folders} "$@"\n')
+        program.chmod(0o755)
+
+    def import_image(self) -> str:
+        """Makes the image and runs it once; gives why that cannot be."""
+        archive = self._root / "image.tar"
+        _write_archive(archive)
+        made = self.run("import", str(archive), IMAGE)
+        assert made.returncode == 0, made.stderr
+        hidden = ("--dev-bind", "/", "/", "--proc", "/proc", "--tmpfs", "/sys/fs/cgroup")
+        limits = ("--ulimit=nofile=256:256", "--ulimit=nproc=256:256", "--cgroups=disabled")
+        argv = ["bwrap", "--unshare-pid", *hidden, "--", str(self.path / "podman"), "run", "--rm", "--network=none"]
+        ran = _run([*argv, *limits, IMAGE, "true"])
+        return ran.stderr if ran.returncode else ""
+
+    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return _run([str(self.path / "podman"), *arguments])
+
+    def list_containers(self) -> list[str]:
+        return self.run("ps", "--all", "--format", "{{.Names}}").stdout.split()
+
+    def close(self) -> None:
+        self.run("rm", "--all", "--force")
+        self.run("rmi", "--all", "--force")
+
+
+def _run(argv: list[str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(argv, capture_output=True, text=True, timeout=_WAIT_S, check=False, stdin=subprocess.DEVNULL)
+
+
+def _write_archive(archive: Path) -> None:
+    with tarfile.open(archive, "w") as tar:
+        for name in ("proc", "sys", "dev", "tmp", "etc", "run"):
+            folder = tarfile.TarInfo(name)
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(folder)
+        libraries = set[str]()
+        for name in (*_PROGRAMS, *_MORE):
+            program = os.path.realpath(shutil.which(name) or name)
+            tar.add(program, f"bin/{name}")
+            libraries |= _list_libraries(program)
+        for path in libraries:
+            tar.add(os.path.realpath(path), path.lstrip("/"))
+
+
+def _list_libraries(program: str) -> set[str]:
+    words = _run(["ldd", program]).stdout.split()
+    return {word for word in words if word.startswith("/")}

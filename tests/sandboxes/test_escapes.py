@@ -1,0 +1,304 @@
+"""Every way out of a box that was thought of, tried for real: as whoever runs the tests, and as an ordinary user."""
+
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from inspan.system.entry import supports_scopes
+from tests.cli_env import CliEnv
+from tests.conftest import skip
+from tests.running.fake_agent import Fake
+from tests.sandboxes.inside import KEY, run_in_box
+
+pytestmark = pytest.mark.usefixtures("bubblewrap")
+
+_GIT = "git -c user.name=a -c user.email=a@example.org -c init.defaultBranch=main -c protocol.file.allow=always"
+_REFUSED = {"OSError", "PermissionError", "FileNotFoundError"}
+
+
+@pytest.fixture
+def home(each_user_env: CliEnv, folder_outside_tmp: Path) -> Path:
+    """A home with a key in it, and another project beside the one that is worked on."""
+    each_user_env.env["HOME"] = str(folder_outside_tmp)
+    for name in (".ssh/id", ".aws/credentials", "other/secret.txt", ".npmrc"):
+        path = folder_outside_tmp / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+    return folder_outside_tmp
+
+
+@pytest.fixture
+def repository(each_user_env: CliEnv) -> Path:
+    """The working folder as a repository with a submodule, hooks among its files, and a linked worktree."""
+    inner = each_user_env.root / "inner"
+    work = each_user_env.work
+    for folder in (inner, work):
+        folder.mkdir(exist_ok=True)
+        _run(f"{_GIT} init -q && {_GIT} commit -q --allow-empty -m one", cwd=folder, by=each_user_env)
+    _run(
+        f"mkdir husky && echo exit > husky/pre-commit && {_GIT} submodule add -q {inner} sub",
+        cwd=work,
+        by=each_user_env,
+    )
+    _run(f"{_GIT} add . && {_GIT} commit -qm two && git config core.hooksPath husky", cwd=work, by=each_user_env)
+    _run(f"{_GIT} worktree add -q {each_user_env.root}/linked", cwd=work, by=each_user_env)
+    return work
+
+
+def _run(command: str, *, cwd: Path, by: CliEnv) -> None:
+    subprocess.run([*by.prefix, "sh", "-c", command], cwd=cwd, env=by.env, check=True, capture_output=True)
+
+
+def test_nothing_of_a_home_can_be_read_but_what_was_named(each_user_env: CliEnv, fake: Fake, home: Path) -> None:
+    found = run_in_box(
+        each_user_env,
+        fake,
+        "--read",
+        str(home / ".npmrc"),
+        key=f"read('{home}/.ssh/id')",
+        cloud=f"read('{home}/.aws/credentials')",
+        project=f"read('{home}/other/secret.txt')",
+        by_proc=f"read('/proc/1/root{home}/.ssh/id')",
+        by_link=f"os.symlink('{home}/.ssh/id', 'link') or read('link')",
+        by_hard_link=f"os.link('{home}/.ssh/id', 'hard') or read('hard')",
+        named=f"read('{home}/.npmrc')",
+        named_written=f"write('{home}/.npmrc')",
+        shadow="read('/etc/shadow')",
+        mail="os.listdir('/var/lib')",
+        devices="sorted(set(os.listdir('/dev')) & {'sda', 'vda', 'mem', 'kmsg', 'fuse', 'kvm'})",
+    )
+    assert found.pop("devices") == []
+    readable = {name: result for name, result in found.items() if result not in _REFUSED}
+    assert readable == {"named": "mine"}
+    assert (home / ".npmrc").read_text() == "mine"
+
+
+def test_the_machine_cannot_be_written_by_any_name(each_user_env: CliEnv, fake: Fake) -> None:
+    found = run_in_box(
+        each_user_env,
+        fake,
+        by_link="os.symlink('/etc/inside', 'link') or write('link')",
+        by_hard_link="os.link('/usr/bin/env', 'hard')",
+        by_proc="write('/proc/self/root/usr/inside')",
+        kernel="open('/proc/sys/kernel/core_pattern', 'w')",
+        writable="output('find /proc/sys /proc/irq /proc/bus /sys -writable -type f 2>/dev/null | head -3')",
+        control_groups="os.mkdir('/sys/fs/cgroup/pids/inside')",
+        remount="shell('mount -o remount,rw /usr')",
+        bind="shell('mount --bind /tmp /usr')",
+        unmount="shell('umount -l /etc')",
+        swap_root="shell('pivot_root / /tmp')",
+        user_namespace="shell('unshare -Ur true')",
+        mount_namespace="shell('unshare -m true')",
+        other_namespace="shell('nsenter -t 1 -m true')",
+        device="shell('mknod /tmp/disk b 8 0')",
+        root="shell('chroot / true')",
+        handles="call(304, -100, b'x' * 64, 0)",
+    )
+    assert 0 not in found.values(), found
+    assert found["handles"] == "Operation not permitted"
+    assert found["writable"] == ""
+    assert found["kernel"] == "OSError"
+    assert not set(found.values()) & {"written", "done"}, found
+
+
+@pytest.fixture
+def host_listeners(folder_outside_tmp: Path) -> Iterator[dict[str, str]]:
+    """What listens on the host, by how it could be reached."""
+    tcp, path, nameless = (
+        socket.create_server(("127.0.0.1", 0)),
+        socket.socket(socket.AF_UNIX),
+        socket.socket(socket.AF_UNIX),
+    )
+    name = f"inspan-test-{os.getpid()}-{os.urandom(4).hex()}"
+    (folder_outside_tmp / "d").mkdir(mode=0o755)
+    with tcp, path, nameless:
+        folder_outside_tmp.chmod(0o755)
+        path.bind(str(folder_outside_tmp / "d" / "host.sock"))
+        os.chmod(folder_outside_tmp / "d" / "host.sock", 0o777)
+        nameless.bind(f"\0{name}")
+        for each in (path, nameless):
+            each.listen()
+        yield {
+            "loopback": f"dial('127.0.0.1', {tcp.getsockname()[1]})",
+            "socket": f"reach('{folder_outside_tmp}/d/host.sock')",
+            "nameless": f"reach(chr(0) + '{name}')",
+        }
+
+
+def test_a_box_reaches_nobody_on_the_host_or_beyond(
+    each_user_env: CliEnv, fake: Fake, host_listeners: dict[str, str]
+) -> None:
+    found = run_in_box(
+        each_user_env,
+        fake,
+        env=KEY,
+        **host_listeners,
+        address="dial('192.0.2.1', 80)",
+        six="dial('2001:db8::1', 80, socket.AF_INET6)",
+        name="socket.getaddrinfo('example.org', 80)",
+        name_server="datagram('192.0.2.1', 53)",
+        udp="datagram('127.0.0.53', 53)",
+        raw="socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)",
+        packet="socket.socket(socket.AF_PACKET)",
+        vsock="socket.socket(socket.AF_VSOCK)",
+        interfaces="[name for _, name in socket.if_nameindex()]",
+    )
+    assert each_user_env.events()[0]["net"] == "gateway"
+    # What is sent to an address of its own loopback arrives nowhere: nobody can listen there but the box.
+    assert found.pop("udp") == "sent"
+    assert found.pop("interfaces") == ["lo"]
+    assert set(found.values()) <= {
+        "ConnectionRefusedError",
+        "OSError",
+        "gaierror",
+        "PermissionError",
+        "FileNotFoundError",
+    }
+
+
+def test_a_port_of_this_machine_that_is_on_the_list_is_there_under_its_number(
+    each_user_env: CliEnv, fake: Fake, host_listeners: dict[str, str]
+) -> None:
+    port = host_listeners["loopback"].rpartition(" ")[2].strip(")")
+    found = run_in_box(each_user_env, fake, "--net", f"allow=localhost:{port}", env=KEY, **host_listeners)
+    assert found == {"loopback": "reached", "socket": "FileNotFoundError", "nameless": "ConnectionRefusedError"}
+
+
+def test_with_the_network_of_the_host_its_sockets_without_a_path_are_out_of_reach(
+    each_user_env: CliEnv, fake: Fake, host_listeners: dict[str, str]
+) -> None:
+    if not supports_scopes():
+        skip("no-scopes")
+    found = run_in_box(each_user_env, fake, "--net", "open", env={}, **host_listeners)
+    assert found == {"loopback": "reached", "socket": "FileNotFoundError", "nameless": "PermissionError"}
+
+
+def test_calls_that_lead_into_the_kernel_are_refused(each_user_env: CliEnv, fake: Fake) -> None:
+    found = run_in_box(
+        each_user_env,
+        fake,
+        keys="call(250, 0, -3, 0)",
+        programs="call(321, 0, 0, 0)",
+        counters="call(298, 0, 0, 0, 0, 0)",
+        faults="call(323, 0)",
+        rings="call(425, 8, 0)",
+        other_numbers="call(0x40000000 | 39)",
+        typing="fcntl.ioctl(0, 0x5412, b'x')",
+        modules="call(175, 0, 0, 0)",
+    )
+    rings, numbers = found.pop("rings"), found.pop("other_numbers")
+    assert {rings, numbers} == {"Function not implemented"}
+    assert set(found.values()) == {"Operation not permitted", "PermissionError"}
+
+
+def test_the_first_process_of_a_box_cannot_be_killed_or_looked_into(each_user_env: CliEnv, fake: Fake) -> None:
+    found = run_in_box(
+        each_user_env,
+        fake,
+        kill="[os.kill(1, 9), time.sleep(0.2), os.kill(1, 0)]",
+        parent="os.kill(os.getppid(), 9) or os.kill(os.getppid(), 0)",
+        host_pid=f"os.kill({os.getpid()}, 0)",
+        seen="len([name for name in os.listdir('/proc') if name.isdigit()])",
+    )
+    assert found == {"kill": [None, None, None], "parent": None, "host_pid": "ProcessLookupError", "seen": 2}
+
+
+def test_git_can_commit_and_nothing_that_it_runs_later_can_be_left(
+    each_user_env: CliEnv, fake: Fake, repository: Path
+) -> None:
+    git, keep = repository / ".git", ("config", "commondir", "hooks")
+    found = run_in_box(
+        each_user_env,
+        fake,
+        commit=f"shell('echo x > new && git add new && {_GIT} commit -qm three --no-verify')",
+        log="output('git log --format=%s -1')",
+        branch="shell('git switch -qc feature && git switch -q -')",
+        hook="write('.git/hooks/post-commit')",
+        config="write('.git/config')",
+        by_git="shell('git config core.fsmonitor evil')",
+        elsewhere="write('.git/commondir')",
+        removed="os.unlink('.git/commondir')",
+        renamed="os.rename('.git', '.git2')",
+        swapped="os.rename('.git/hooks', '.git/hooks2')",
+        folder_moved="shell('mv .git/config .git/config2')",
+        own_hooks="write('husky/pre-commit')",
+        own_hooks_moved="os.rename('husky', 'husky2')",
+        submodule="write('sub/.git')",
+        submodule_swapped="os.rename('sub/.git', 'sub/.git2')",
+        submodule_config="write('.git/modules/sub/config')",
+        worktree="write('.git/worktrees/linked/commondir')",
+    )
+    works = {name: found.pop(name) for name in ("commit", "log", "branch")}
+    assert works == {"commit": 0, "log": "three", "branch": 0}
+    assert 0 not in found.values() and None not in found.values() and "written" not in found.values(), found
+    assert sorted(set(os.listdir(git)) & set(keep)) == sorted(keep)
+    assert (git / "commondir").read_text() == ".\n"
+    assert "evil" not in (git / "config").read_text()
+
+
+def test_a_commit_in_a_linked_worktree_reaches_its_repository(
+    each_user_env: CliEnv, fake: Fake, repository: Path
+) -> None:
+    linked = repository.parent / "linked"
+    found = run_in_box(
+        each_user_env,
+        fake,
+        "-C",
+        str(linked),
+        commit=f"shell('echo x > new && git add new && {_GIT} commit -qm linked --no-verify')",
+        pointer="write('.git')",
+        pointer_swapped="os.rename('.git', '.git2')",
+        common="output('cat .git | cut -d\" \" -f2') and write(output('cat .git | cut -d\" \" -f2') + '/commondir')",
+        config=f"write('{repository}/.git/config')",
+        files=f"write('{repository}/new')",
+    )
+    assert found.pop("commit") == 0
+    assert set(found.values()) <= _REFUSED, found
+    done = subprocess.run(
+        [*each_user_env.prefix, "git", "log", "--format=%s", "-1", "linked"],
+        cwd=repository,
+        env=each_user_env.env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "linked"
+
+
+def test_a_repository_above_the_working_folder_can_be_committed_to(
+    each_user_env: CliEnv, fake: Fake, repository: Path
+) -> None:
+    part = repository / "part"
+    _run("mkdir part", cwd=repository, by=each_user_env)
+    found = run_in_box(
+        each_user_env,
+        fake,
+        "-C",
+        str(part),
+        commit=f"shell('echo x > new && git add new && {_GIT} commit -qm part --no-verify')",
+        above=f"write('{repository}/above')",
+        hook=f"write('{repository}/.git/hooks/pre-push')",
+    )
+    assert found.pop("commit") == 0
+    assert set(found.values()) <= _REFUSED, found
+
+
+def test_working_in_a_home_hides_its_credentials(each_user_env: CliEnv, fake: Fake, home: Path) -> None:
+    if each_user_env.prefix:
+        subprocess.run(["chown", "-R", str(each_user_env.root.stat().st_uid), str(home)], check=True)
+    found = run_in_box(
+        each_user_env,
+        fake,
+        "-C",
+        str(home),
+        key=f"read('{home}/.ssh/id')",
+        cloud=f"read('{home}/.aws/credentials')",
+        registry=f"read('{home}/.npmrc')",
+        project=f"read('{home}/other/secret.txt')",
+    )
+    assert found.pop("project") == "mine"
+    assert set(found.values()) <= _REFUSED, found

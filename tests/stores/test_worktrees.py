@@ -1,0 +1,574 @@
+"""A worktree for a run: made from any repository, and never removed before all that is in it has been saved."""
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+from inspan.errors import RunBusy, WorktreeUnusable
+from inspan.stores.worktree import find_worktree, load_worktree, lock_worktree
+from inspan.stores.worktree_changes import inspect_worktree
+from inspan.stores.worktree_creation import restore_worktree
+from inspan.stores.worktree_removal import delete_salvage
+from tests.conftest import skip
+
+from .snapshot_repository import wrap_git
+from .worktree_repository import RUN_ID, WorktreeRepository, list_files
+
+STRANGE = os.fsdecode(b"not utf-8 \xff\xfe")
+Repository = WorktreeRepository
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    for name in ("XDG_CONFIG_HOME", "GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_CONFIG_GLOBAL"):
+        monkeypatch.delenv(name, raising=False)
+    return Repository(tmp_path)
+
+
+@pytest.fixture
+def made(repository: Repository) -> Repository:
+    repository.make()
+    return repository
+
+
+def test_a_worktree_has_the_commit_of_the_checkout_on_a_branch_of_its_own(repository: Repository) -> None:
+    made = repository.make()
+    assert made.warnings == []
+    assert repository.git("symbolic-ref", "HEAD", cwd=repository.path) == "refs/heads/inspan/five"
+    assert repository.git("status", "--porcelain", cwd=repository.path) == ""
+    assert list_files(repository.path) == list_files(repository.top)
+    assert stat_mode(repository.path.parent) == stat_mode(repository.path.parent.parent) == 0o700
+
+
+def stat_mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_uncommitted_changes_stay_behind_and_are_told_of(repository: Repository) -> None:
+    repository.write("kept.txt", "half done\n")
+    repository.write("new/one", "x")
+    repository.write("a.log", "ignored")
+    (said,) = repository.make().warnings
+    assert said.startswith(f"2 uncommitted changes in {repository.top} are not in the worktree, ")
+    assert (repository.path / "kept.txt").read_text() == "one\ntwo\n"
+
+
+@pytest.mark.parametrize("taken", ["inspan/five", "inspan"], ids=["the name", "the folder of names"])
+def test_a_branch_that_is_there_already_is_left_alone(repository: Repository, taken: str) -> None:
+    repository.git("branch", taken)
+    found = repository.make(branches=("inspan/five", f"inspan/{RUN_ID}")).worktree
+    assert found.branch == (f"inspan/{RUN_ID}" if taken == "inspan/five" else "")
+    repository.remove()
+    assert repository.list_branches() == [taken, "main"]
+
+
+def test_a_name_that_no_branch_can_have_is_passed_over(repository: Repository) -> None:
+    assert repository.make(branches=("inspan/a..b", "inspan/x")).worktree.branch == "inspan/x"
+
+
+def test_a_repository_without_a_commit_is_refused_and_nothing_is_left(tmp_path: Path, repository: Repository) -> None:
+    empty = tmp_path / "empty"
+    repository.git("init", "-q", str(empty))
+    with pytest.raises(WorktreeUnusable, match="has no commit that a worktree could be made of") as caught:
+        repository.make(cwd=empty)
+    assert "git commit --allow-empty" in caught.value.next_step
+    assert (load_worktree(str(repository.path)), repository.path.exists()) == (None, False)
+
+
+def test_a_detached_head_is_the_commit_that_it_is(repository: Repository) -> None:
+    first = repository.git("rev-parse", "HEAD")
+    repository.write("kept.txt", "second\n")
+    repository.commit()
+    repository.git("checkout", "-q", "--detach", first)
+    assert repository.make().worktree.base == first
+    repository.write("new", "x", top=repository.path)
+    assert repository.read_tree(repository.remove().salvage)["new"][1] == b"x"
+
+
+def test_a_shallow_clone_and_a_linked_worktree_have_worktrees(repository: Repository, tmp_path: Path) -> None:
+    repository.commit()
+    shallow, linked = tmp_path / "shallow", tmp_path / "linked"
+    repository.git("clone", "-q", "--depth", "1", f"file://{repository.top}", str(shallow))
+    repository.git("worktree", "add", "-q", "-b", "other", str(linked), cwd=shallow)
+    for place in (shallow, linked):
+        assert repository.make(cwd=place).worktree.common == str(shallow / ".git")
+        repository.write("new", "x", top=repository.path)
+        assert repository.git("ls-tree", "--name-only", repository.remove().salvage, "new", cwd=shallow) == "new"
+
+
+def test_the_worktree_of_a_bare_repository_has_one_of_its_own(repository: Repository, tmp_path: Path) -> None:
+    bare, place = tmp_path / "app.git", tmp_path / "place"
+    repository.git("clone", "-q", "--bare", str(repository.top), str(bare))
+    repository.git("worktree", "add", "-q", "-b", "work", str(place), cwd=bare)
+    assert repository.make(cwd=place).worktree.common == str(bare)
+    assert repository.remove().status == "removed"
+
+
+@pytest.mark.parametrize("hook", ["post-checkout", "reference-transaction", "post-index-change"])
+def test_a_hook_that_fails_is_not_run(repository: Repository, tmp_path: Path, hook: str) -> None:
+    script = repository.write(f".git/hooks/{hook}", f"#!/bin/sh\ntouch {tmp_path}/ran\nexit 1\n")
+    script.chmod(0o755)
+    repository.make()
+    repository.write("new", "x", top=repository.path)
+    assert repository.remove().salvage
+    assert not (tmp_path / "ran").exists()
+
+
+def test_files_of_a_filter_that_is_missing_are_as_git_stores_them(repository: Repository) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n"
+    repository.write("data.bin", pointer)
+    repository.write(".gitattributes", "*.bin filter=lfs\n")
+    repository.commit()
+    for key, value in (("smudge", "no-git-lfs smudge %f"), ("process", "no-git-lfs process"), ("required", "true")):
+        repository.git("config", f"filter.lfs.{key}", value)
+    (said, *_) = repository.make().warnings
+    assert said.startswith("The worktree has files as git stores them: a filter (lfs) does not work here.")
+    assert (repository.path / "data.bin").read_text() == pointer
+    repository.write("new", "x", top=repository.path)
+    assert set(repository.read_tree(repository.remove().salvage)) >= {"new", "data.bin"}
+
+
+def test_submodules_are_empty_and_one_that_is_filled_is_never_removed(repository: Repository, tmp_path: Path) -> None:
+    repository.git("init", "-q", str(tmp_path / "library"))
+    repository.write("a", "x", top=tmp_path / "library")
+    repository.commit(cwd=tmp_path / "library")
+    repository.git("submodule", "add", "-q", str(tmp_path / "library"), "inner")
+    repository.commit()
+    (said,) = repository.make().warnings
+    assert said == "Submodules are empty in the worktree: `git submodule update --init` fills them."
+    repository.write("new", "x", top=repository.path)
+    assert "new" in repository.git("ls-tree", "-r", "--name-only", repository.remove().salvage)
+    restore(repository)
+    repository.git("submodule", "update", "-q", "--init", cwd=repository.path)
+    repository.write("inner/work", "not committed", top=repository.path)
+    with pytest.raises(WorktreeUnusable, match="inner cannot be saved: it is a submodule with a checkout of its own"):
+        repository.remove()
+    assert (repository.path / "inner/work").read_text() == "not committed"
+
+
+def restore(repository: Repository) -> None:
+    with lock_worktree(str(repository.path)):
+        restore_worktree(repository.load())
+
+
+def test_a_sparse_checkout_stays_one_and_loses_nothing(repository: Repository) -> None:
+    repository.write("wide/one", "1")
+    repository.commit()
+    repository.git("sparse-checkout", "set", "sub")
+    repository.make()
+    repository.write("sub/new", "x", top=repository.path)
+    repository.write("wide/beside", "in a folder that is left out", top=repository.path)
+    found = repository.read_tree(repository.remove().salvage)
+    assert (found["sub/new"][1], found["wide/one"][1]) == (b"x", b"1")
+    assert found["wide/beside"][1] == b"in a folder that is left out"
+
+
+def test_a_worktree_in_which_nothing_changed_leaves_nothing(made: Repository) -> None:
+    before = made.git("for-each-ref")
+    after = made.remove()
+    assert (after.status, after.salvage, made.list_branches()) == ("removed", "", ["main"])
+    assert made.list_worktrees() == [str(made.top)]
+    assert "inspan" not in before.replace("inspan/five", "")
+    assert not os.path.exists(after.patch)
+    assert leftovers(made) == []
+
+
+def leftovers(repository: Repository) -> list[str]:
+    """What lies about that is neither a record, a lock nor a patch."""
+    kept = {f"{RUN_ID}{suffix}" for suffix in (".json", ".lock", ".patch")}
+    beside = sorted(set(os.listdir(repository.path.parent)) - kept)
+    in_repository = [name for name in os.listdir(repository.top / ".git") if "inspan" in name or name == "worktrees"]
+    return [*beside, *in_repository]
+
+
+def _write_kinds(repository: Repository, top: Path) -> None:
+    repository.write("kept.txt", "changed\r\n", top=top)
+    (top / "sub/gone.txt").unlink()
+    for name in ("new", "with space", "with\nnewline", '"quoted"', "ünï", STRANGE, "-dash", "deep/er/file"):
+        repository.write(name, f"{name!r}\n", top=top)
+    repository.write("binary", bytes(range(256)) * 100, top=top)
+    repository.write("empty", "", top=top)
+    repository.write("program", "#!/bin/sh\n", top=top).chmod(0o755)
+    (top / "link").symlink_to("kept.txt")
+    (top / "nowhere").symlink_to("/does/not/exist")
+    (top / "empty folder").mkdir()
+
+
+def _stage(repository: Repository, top: Path) -> None:
+    repository.write("staged", "as staged\n", top=top)
+    repository.git("add", "staged", cwd=top)
+    repository.write("staged", "as it is\n", top=top)
+
+
+def _commit_and_more(repository: Repository, top: Path) -> None:
+    repository.write("committed", "x\n", top=top)
+    repository.commit(cwd=top)
+    repository.write("more", "y\n", top=top)
+
+
+def _detach(repository: Repository, top: Path) -> None:
+    repository.git("checkout", "-q", "--detach", cwd=top)
+    _commit_and_more(repository, top)
+
+
+def _stop_in_a_merge(repository: Repository, top: Path) -> None:
+    repository.git("checkout", "-q", "-b", "side", cwd=top)
+    repository.write("kept.txt", "side\n", top=top)
+    repository.commit(cwd=top)
+    repository.git("checkout", "-q", "inspan/five", cwd=top)
+    repository.write("kept.txt", "own\n", top=top)
+    repository.commit(cwd=top)
+    with pytest.raises(subprocess.CalledProcessError):
+        repository.git("merge", "-q", "side", cwd=top)
+
+
+def _hide_from_git(repository: Repository, top: Path) -> None:
+    repository.git("update-index", "--assume-unchanged", "kept.txt", cwd=top)
+    repository.git("update-index", "--skip-worktree", "sub/gone.txt", cwd=top)
+    repository.write("kept.txt", "changed unseen\n", top=top)
+    repository.write("sub/gone.txt", "changed unseen, too\n", top=top)
+
+
+def _leave_a_lock(repository: Repository, top: Path) -> None:
+    repository.write("new", "x\n", top=top)
+    repository.write(".git/worktrees/locked/no", "")
+    for name in ("index.lock", "HEAD.lock"):
+        (_git_dir(repository) / name).touch()
+    shutil.rmtree(repository.top / ".git/worktrees/locked")
+
+
+def _damage_the_index(repository: Repository, top: Path) -> None:
+    repository.write("new", "x\n", top=top)
+    (_git_dir(repository) / "index").write_bytes(b"DIRC no index")
+
+
+def _remove_the_index(repository: Repository, top: Path) -> None:
+    repository.write("kept.txt", "changed\n", top=top)
+    (_git_dir(repository) / "index").unlink()
+
+
+def _damage_the_head(repository: Repository, top: Path) -> None:
+    repository.write("new", "x\n", top=top)
+    (_git_dir(repository) / "HEAD").write_text("ref: refs/heads/nothing\n")
+
+
+def _forget_by_git(repository: Repository, top: Path) -> None:
+    """As `git worktree prune` does while the disk with the worktree is away."""
+    repository.write("kept.txt", "changed\n", top=top)
+    shutil.rmtree(_git_dir(repository))
+
+
+def _redirect(repository: Repository, top: Path) -> None:
+    repository.write("new", "x\n", top=top)
+    (top / ".git").write_text("gitdir: /nowhere\n")
+
+
+def _replace_git(repository: Repository, top: Path) -> None:
+    repository.write("new", "x\n", top=top)
+    (top / ".git").unlink()
+
+
+def _write_read_only_folders(repository: Repository, top: Path) -> None:
+    repository.write("cache/mod/file", "x\n", top=top)
+    (top / "cache/mod/file").chmod(0o444)
+    for name in ("cache/mod", "cache"):
+        (top / name).chmod(0o555)
+
+
+def _write_large_file(repository: Repository, top: Path) -> None:
+    with open(top / "large", "wb") as file:
+        file.truncate(51 * 1024 * 1024)
+
+
+def _open_socket(repository: Repository, top: Path) -> None:
+    repository.write("new", "x\n", top=top)
+    os.mkfifo(top / "pipe")
+    there = os.getcwd()
+    os.chdir(top)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+    os.chdir(there)
+
+
+def _change_ignored_tracked(repository: Repository, top: Path) -> None:
+    repository.write("tracked.log", "ignored, and tracked all the same\n", top=top)
+    repository.git("add", "-f", "tracked.log", cwd=top)
+
+
+def _git_dir(repository: Repository) -> Path:
+    return repository.top / ".git/worktrees" / RUN_ID
+
+
+LEAVINGS: dict[str, Callable[[Repository, Path], None]] = {
+    "every kind of file": _write_kinds,
+    "staged": _stage,
+    "commits": _commit_and_more,
+    "a detached head": _detach,
+    "a merge": _stop_in_a_merge,
+    "hidden from git": _hide_from_git,
+    "locks": _leave_a_lock,
+    "a damaged index": _damage_the_index,
+    "no index": _remove_the_index,
+    "a damaged head": _damage_the_head,
+    "forgotten by git": _forget_by_git,
+    "a pointer to nowhere": _redirect,
+    "no pointer": _replace_git,
+    "read-only folders": _write_read_only_folders,
+    "a large file": _write_large_file,
+    "a socket and a pipe": _open_socket,
+    "an ignored file that is tracked": _change_ignored_tracked,
+}
+
+
+def read_all(top: Path) -> dict[str, tuple[int, bytes | str]]:
+    found = list_files(top, ignored="a.log")
+    return {name: each for name, each in found.items() if name not in ("socket", "pipe")}
+
+
+@pytest.fixture
+def in_work(made: Repository, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    # What reads a pipe or a socket would wait for ever, or fail.
+    monkeypatch.setattr(Path, "read_bytes", _read_regular)
+    return made
+
+
+def _read_regular(path: Path) -> bytes:
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.read()
+
+
+@pytest.mark.parametrize("leave", LEAVINGS.values(), ids=LEAVINGS.keys())
+def test_all_that_is_left_in_a_worktree_is_saved_before_it_goes(
+    in_work: Repository, leave: Callable[[Repository, Path], None]
+) -> None:
+    leave(in_work, in_work.path)
+    in_work.write("a.log", "ignored, and not saved", top=in_work.path)
+    wanted, users_files = read_all(in_work.path), list_files(in_work.top)
+    index = (in_work.top / ".git/index").read_bytes()
+    after = in_work.remove()
+    assert in_work.git("rev-parse", f"refs/inspan/salvage/{RUN_ID}") == after.salvage
+    assert in_work.read_tree(after.salvage) == wanted
+    assert in_work.apply_patch(after.base) == wanted
+    assert (in_work.path.exists(), in_work.list_worktrees(), leftovers(in_work)) == (False, [str(in_work.top)], [])
+    assert (list_files(in_work.top), (in_work.top / ".git/index").read_bytes()) == (users_files, index)
+
+
+@pytest.mark.parametrize("leave", LEAVINGS.values(), ids=LEAVINGS.keys())
+def test_a_removed_worktree_is_made_again_as_it_was(
+    in_work: Repository, leave: Callable[[Repository, Path], None]
+) -> None:
+    leave(in_work, in_work.path)
+    wanted = read_all(in_work.path)
+    head = in_work.load().base if leave in (_damage_the_head, _redirect, _replace_git, _forget_by_git) else ""
+    head = head or in_work.git("rev-parse", "HEAD", cwd=in_work.path)
+    in_work.remove()
+    restore(in_work)
+    assert read_all(in_work.path) == wanted
+    assert in_work.git("rev-parse", "HEAD", cwd=in_work.path) == head
+    salvage = in_work.load().salvage
+    assert in_work.remove().salvage == salvage
+
+
+def test_what_was_staged_and_what_was_saved_before_are_kept_too(made: Repository) -> None:
+    _stage(made, made.path)
+    first = made.remove().salvage
+    assert made.git("show", f"{first}^2:staged") == "as staged"
+    restore(made)
+    (made.path / "staged").unlink()
+    made.write("other", "y", top=made.path)
+    second = made.remove().salvage
+    assert made.git("merge-base", "--is-ancestor", first, second) == ""
+    assert made.git("show", f"{second}:other") == "y"
+
+
+def test_a_branch_with_commits_stays_and_so_does_one_that_the_user_has_checked_out(made: Repository) -> None:
+    _commit_and_more(made, made.path)
+    made.remove()
+    assert made.list_branches() == ["inspan/five", "main"]
+    delete_salvage(made.load())
+    made.git("branch", "-qD", "inspan/five")
+    made.make()
+    made.git("checkout", "-q", "--ignore-other-worktrees", "inspan/five")
+    made.remove()
+    assert made.git("symbolic-ref", "--short", "HEAD") == "inspan/five"
+    assert made.git("rev-parse", "HEAD")
+
+
+def test_a_repository_inside_the_worktree_is_not_lost(made: Repository) -> None:
+    made.git("init", "-q", str(made.path / "nested"))
+    made.write("nested/work", "x", top=made.path)
+    with pytest.raises(WorktreeUnusable, match="nested cannot be saved: a repository of its own"):
+        made.remove()
+    assert (made.path / "nested/work").exists()
+
+
+def _deny(path: bytes, mode: int) -> bool:
+    return False
+
+
+def test_a_file_that_cannot_be_read_is_not_lost(made: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    made.write("secret", "x", top=made.path).chmod(0)
+    if os.geteuid() == 0:  # Who can read everything.
+        monkeypatch.setattr(os, "access", _deny)
+    with pytest.raises(WorktreeUnusable, match="secret cannot be saved: not readable"):
+        made.remove()
+
+
+@pytest.mark.parametrize("reason", ["", "in the drawer"])
+def test_a_worktree_that_its_user_has_locked_stays(made: Repository, reason: str) -> None:
+    made.git("worktree", "lock", "--reason", reason, str(made.path))
+    with pytest.raises(WorktreeUnusable, match="is locked") as caught:
+        made.remove()
+    assert reason in str(caught.value)
+    made.git("worktree", "unlock", str(made.path))
+    assert made.remove().status == "removed"
+
+
+def test_a_worktree_that_vanished_leaves_no_entry_behind(made: Repository) -> None:
+    shutil.rmtree(made.path)
+    assert made.remove().status == "removed"
+    assert (made.list_worktrees(), made.list_branches(), leftovers(made)) == ([str(made.top)], ["main"], [])
+
+
+def test_a_worktree_whose_repository_was_moved_stays_until_git_has_repaired_it(made: Repository) -> None:
+    made.write("new", "x", top=made.path)
+    made.top.rename(made.root / "moved")
+    with pytest.raises(WorktreeUnusable, match="is gone") as caught:
+        made.remove()
+    assert f"git worktree repair {made.path}" in caught.value.next_step
+    made.top = made.root / "moved"
+    made.git("worktree", "repair", str(made.path))
+    after = made.remove()
+    assert made.read_tree(after.salvage)["new"][1] == b"x"
+
+
+def test_a_worktree_whose_repository_was_deleted_stays(made: Repository) -> None:
+    made.write("new", "x", top=made.path)
+    shutil.rmtree(made.top)
+    with pytest.raises(WorktreeUnusable, match="is gone"):
+        made.remove()
+    assert (made.path / "new").read_text() == "x"
+    made.top = made.root
+    with pytest.raises(WorktreeUnusable, match="cannot be made again"):
+        restore(made)
+
+
+def test_a_pointer_to_another_repository_is_not_followed(made: Repository, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    made.git("init", "-q", str(other))
+    made.write("new", "x", top=made.path)
+    (made.path / ".git").write_text(f"gitdir: {other}/.git\n")
+    assert made.read_tree(made.remove().salvage)["new"][1] == b"x"
+    assert not (other / ".git/refs/inspan").exists()
+
+
+@pytest.mark.parametrize(
+    "fails",
+    ["commit-tree", "update-ref", "diff-tree", "write-tree", "apply", "rev-list", "update-index", "ls-files"],
+)
+@pytest.mark.parametrize("way", ["exit 1", "kill -9 $$"])
+def test_whatever_git_answers_nothing_is_removed_unless_it_is_saved(
+    made: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str, way: str
+) -> None:
+    _write_kinds(made, made.path)
+    wanted = list_files(made.path)
+    path = os.environ["PATH"]
+    body = f'case " $* " in *" {fails} "*) echo "fatal: no $3" >&2; {way};; esac\nexec "$GIT" "$@"'
+    monkeypatch.setenv("PATH", wrap_git(tmp_path / "bin", body))
+    with pytest.raises(WorktreeUnusable, match="is kept, because it could not be saved"):
+        made.remove()
+    assert list_files(made.path) == wanted
+    monkeypatch.setenv("PATH", path)
+    assert made.read_tree(made.remove().salvage) == wanted
+
+
+def test_a_commit_that_lacks_a_file_is_not_taken_for_saved(
+    made: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.write("new", "some content that is nowhere else\n", top=made.path)
+    blob = made.git("hash-object", str(made.path / "new"))
+    lost = made.top / ".git/objects" / blob[:2] / blob[2:]
+    body = f'"$GIT" "$@"; code=$?; case " $* " in *" commit-tree "*) rm -f {lost};; esac; exit $code'
+    path = os.environ["PATH"]
+    monkeypatch.setenv("PATH", wrap_git(tmp_path / "bin", body))
+    with pytest.raises(WorktreeUnusable, match="could not be saved"):
+        made.remove()
+    assert (made.path / "new").exists()
+    monkeypatch.setenv("PATH", path)
+    assert made.remove().salvage
+
+
+def test_two_who_remove_a_worktree_do_not_meet(made: Repository) -> None:
+    with lock_worktree(str(made.path)), pytest.raises(RunBusy, match="is being made or removed just now"):
+        made.remove()
+
+
+def test_ten_thousand_files_are_made_looked_at_and_removed(repository: Repository) -> None:
+    for number in range(10_000):
+        repository.write(f"many/{number % 100}/{number}", f"{number}\n")
+    repository.commit()
+    made = repository.make().worktree
+    assert len(list_files(repository.path)) == 10_003
+    repository.write("many/7/7", "changed", top=repository.path)
+    found = inspect_worktree(made)
+    assert (found.files, found.commits, found.ignored) == (1, 0, 0)
+    assert repository.git("show", f"{repository.remove().salvage}:many/7/7") == "changed"
+
+
+def test_a_folder_is_told_to_be_in_a_worktree_by_its_path(made: Repository, tmp_path: Path) -> None:
+    found = find_worktree(made.state, str(made.path / "sub"))
+    assert found and found.id == RUN_ID
+    (tmp_path / "link").symlink_to(made.path / "sub")
+    assert find_worktree(made.state, str(tmp_path / "link")) == found
+    assert find_worktree(made.state, str(made.path.parent)) is None
+    assert find_worktree(made.state, str(made.top)) is None
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Generator[Path]:
+    place = tmp_path / "disk"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "small", str(place)], check=False).returncode:
+        skip("no-namespaces")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.mark.parametrize("full", ["the repository", "the state folder"])
+def test_a_disk_that_is_full_in_the_middle_of_saving_loses_nothing(
+    repository: Repository, small_disk: Path, full: str
+) -> None:
+    if full == "the repository":
+        (small_disk / "app").mkdir()
+        shutil.copytree(repository.top, small_disk / "app", dirs_exist_ok=True)
+        repository.top = small_disk / "app"
+    else:
+        repository.state = str(small_disk / "state")
+    repository.make()
+    content = os.urandom(1_500_000)
+    repository.write("new", content, top=repository.path)
+    filler = small_disk / "filler"
+    with filler.open("wb", buffering=0) as file:
+        for size in (1 << 16, 1 << 12, 1):
+            try:
+                while True:
+                    file.write(b"x" * size)
+            except OSError:
+                continue
+    with pytest.raises(WorktreeUnusable):
+        repository.remove()
+    assert (repository.path / "new").read_bytes() == content
+    filler.unlink()
+    assert repository.read_tree(repository.remove().salvage)["new"][1] == content
