@@ -11,8 +11,8 @@ import pytest
 from inspan.system.entry import supports_scopes
 from tests.cli_env import CliEnv
 from tests.conftest import skip
-from tests.running.fake_agent import Fake
-from tests.sandboxes.inside import KEY, run_in_box
+from tests.running.fake_agent import Fake, fake_agent_env, run_fake_agent
+from tests.sandboxes.inside import ACTS, KEY, run_in_box
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 
@@ -238,6 +238,70 @@ def test_git_can_commit_and_nothing_that_it_runs_later_can_be_left(
     assert sorted(set(os.listdir(git)) & set(keep)) == sorted(keep)
     assert (git / "commondir").read_text() == ".\n"
     assert "evil" not in (git / "config").read_text()
+
+
+def test_what_git_is_told_to_read_and_run_elsewhere_cannot_be_planted(
+    each_user_env: CliEnv, fake: Fake, repository: Path
+) -> None:
+    """Also where it is not there yet, and where the folder around it could be moved away with it."""
+    other = each_user_env.root / "other"
+    other.mkdir()
+    _run(f"{_GIT} init -q", cwd=other, by=each_user_env)
+    _run(
+        "mkdir -p tools/git && echo cat > tools/git/clean.sh && git config core.hooksPath tools/git/hooks"
+        " && git config include.path ../team/missing.cfg && git config includeIf.onbranch:evil.path ../team/branch.cfg"
+        " && git config filter.own.clean 'sh ./tools/git/clean.sh' && echo '*.txt filter=own' > .gitattributes"
+        f" && echo text > new.txt && {_GIT} add . && {_GIT} commit -qm three",
+        cwd=repository,
+        by=each_user_env,
+    )
+    found = run_in_box(
+        each_user_env,
+        fake,
+        "--add-dir",
+        str(other),
+        commit=f"shell('echo x >> new.txt && {_GIT} commit -qam four --no-verify')",
+        beside="write('tools/beside')",
+        hook="write('tools/git/hooks/pre-commit')",
+        hook_folder="os.rename('tools/git/hooks', 'hooks2')",
+        around="os.rename('tools/git', 'tools/git2')",
+        around_all="os.rename('tools', 'tools2')",
+        include="write('team/missing.cfg')",
+        on_a_branch="write('team/branch.cfg')",
+        include_folder="os.rename('team', 'team2')",
+        program="write('tools/git/clean.sh')",
+        program_replaced="shell('echo evil > x && mv -f x tools/git/clean.sh')",
+        other_hook=f"write('{other}/.git/hooks/pre-commit')",
+        other_config=f"write('{other}/.git/config')",
+        other_moved=f"os.rename('{other}/.git', '{other}/.git2')",
+    )
+    works = {name: found.pop(name) for name in ("commit", "beside")}
+    assert works == {"commit": 0, "beside": "written"}
+    assert 0 not in found.values() and None not in found.values() and "written" not in found.values(), found
+    assert (repository / "tools/git/clean.sh").read_text() == "cat\n"
+
+
+@pytest.mark.parametrize(
+    ("link", "command"),
+    [
+        (".git", "mv .git data && ln -s data .git"),
+        (".git/hooks", "rm -rf .git/hooks && ln -s ../husky .git/hooks"),
+        (".git/config", "mv .git/config settings && ln -s ../settings .git/config"),
+        ("husky", "git mv husky kept && ln -s kept husky"),
+        ("shared", "ln -s husky shared && git config include.path ../shared/settings"),
+    ],
+)
+def test_a_link_that_a_box_could_replace_is_refused(
+    cli_env: CliEnv, fake: Fake, tmp_path: Path, link: str, command: str
+) -> None:
+    work = cli_env.work
+    _run(f"{_GIT} init -q && mkdir husky && echo exit > husky/pre-commit", cwd=work, by=cli_env)
+    _run(f"{_GIT} add . && {_GIT} commit -qm one && git config core.hooksPath husky", cwd=work, by=cli_env)
+    _run(command, cwd=work, by=cli_env)
+    code, _, stderr = run_fake_agent(cli_env, fake_agent_env(fake, ACTS), "--sandbox", "bwrap", prompt="{}")
+    assert code == 1, stderr
+    assert f"{work / link} is a symbolic link, which a sandbox could replace" in stderr.replace("\n", " ")
+    assert not list(cli_env.state.glob("projects/*/*/runs/*")), "nothing is left of a run that was refused"
 
 
 def test_a_commit_in_a_linked_worktree_reaches_its_repository(

@@ -15,7 +15,7 @@ BOX = Box(
     programs=("/home/me/.cargo/bin",),
     readable=("/shown",),
     hidden=("/w/state",),
-    git=GitFolders(top="/w", git_dir="/w/.git", common="/w/.git"),
+    repositories=(GitFolders(top="/w", git_dir="/w/.git", common="/w/.git"),),
     network=parse_network("none"),
 )
 

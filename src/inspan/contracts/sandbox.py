@@ -10,15 +10,17 @@ from inspan.protocol.task import Task
 
 
 class GitFolders(msgspec.Struct, frozen=True, kw_only=True):
-    """A work tree's git data: `common` is `git_dir`, but for a linked worktree. `hooks` is a folder of hooks that lies
-    elsewhere, `submodules` are the work trees of submodules.
+    """A work tree's git data: `common` is `git_dir`, but for a linked worktree.
+
+    Of what a box may write besides: `files` are those that decide what git runs (pointers to git data, settings,
+    programs), `hooks` are folders of hooks. They need not be there.
     """
 
     top: str
     git_dir: str
     common: str
-    hooks: str = ""
-    submodules: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    hooks: tuple[str, ...] = ()
 
 
 class Box(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,8 +28,8 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
 
     `read_only` takes the working folder out of what may be written. A `private` box sees the operating system, its own
     folders and what is `readable`, and nothing else; `home` is then an empty folder. `programs` are the folders of
-    programs that it may start; `git` is protected from what would run later, outside. With `nesting`, an agent can make
-    a sandbox of its own inside.
+    programs that it may start; the git data of `repositories` is protected from what would run later, outside. With
+    `nesting`, an agent can make a sandbox of its own inside.
 
     `ports` are those of the host's loopback that it may reach where it has no network of its own.
 
@@ -43,7 +45,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     private: bool = False
     home: str = ""
     programs: tuple[str, ...] = ()
-    git: GitFolders | None = None
+    repositories: tuple[GitFolders, ...] = ()
     network: NetworkPolicy = NetworkPolicy()
     nesting: bool = False
     ports: tuple[int, ...] = ()

@@ -3,10 +3,11 @@
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from inspan.contracts.sandbox import Box, GitFolders
 from inspan.protocol.network import NetworkPolicy
+from inspan.stores.git_settings import read_git_sources
 from inspan.stores.paths import data_home, make_private_folder, runtime_home, state_home
 from inspan.stores.repository import Repository, find_repository
 
@@ -64,7 +65,6 @@ _TOOL_VARIABLES = [
 _GIT_CONFIGS = (".gitconfig", ".config/git/config")
 # An address with a password, or a header with one.
 _HOLDS_SECRET = re.compile(r"://[^/\s@]*:[^/\s@]+@|extraheader|authorization|password|token", re.IGNORECASE)
-_HOOKS_PATH = re.compile(r"^\s*hookspath\s*=\s*\"?(.+?)\"?\s*$", re.IGNORECASE | re.MULTILINE)
 _SUBMODULE_PATH = re.compile(r"^\s*path\s*=\s*\"?(.+?)\"?\s*$", re.IGNORECASE | re.MULTILINE)
 _CONFIG_BYTES = 1024 * 1024
 _BELOW_WHICH_PACKAGES_LIE = ("site-packages", "node_modules")
@@ -88,7 +88,7 @@ def build_box(
         private=choice.private,
         home=home if choice.private else "",
         programs=_keep_existing(programs),
-        git=_find_git_folders(task.cwd, always=choice.private),
+        repositories=_find_repositories((task.cwd, *(task.extra_dirs if works else ())), always=choice.private),
         network=choice.network,
         nesting=not works,  # Only there an agent's own sandbox is left on.
     )
@@ -113,7 +113,7 @@ def build_command_box(
         private=True,
         home=home,
         programs=_keep_existing(_list_programs((), env, home=home)),
-        git=_find_git_folders(cwd, always=True),
+        repositories=_find_repositories((cwd,), always=True),
         network=network,
     )
 
@@ -122,27 +122,46 @@ def _keep_existing(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for path in paths if os.path.exists(path)))
 
 
-def _find_git_folders(cwd: str, *, always: bool) -> GitFolders | None:
-    """The git data that a box may commit to; unless `always`, only where it is not in the working folder anyway."""
-    repository = find_repository(cwd)
-    if repository is None or not os.path.isfile(os.path.join(repository.common, "config")):
-        return None
-    if not always and repository.common.startswith(f"{cwd.rstrip('/')}/"):
-        return None
+def _find_repositories(folders: Sequence[str], *, always: bool) -> tuple[GitFolders, ...]:
+    """The git data that a box may commit to, of each folder that it may write; unless `always`, only where it is not
+    in the folder anyway.
+    """
+    found: dict[str, GitFolders] = {}
+    for folder in folders:
+        repository = find_repository(folder)
+        if repository is None or not os.path.isfile(os.path.join(repository.common, "config")):
+            continue
+        if always or not _is_within(repository.common, folder):
+            found.setdefault(repository.git_dir, _list_git_folders(repository, folders))
+    return tuple(found.values())
+
+
+def _list_git_folders(repository: Repository, writable: Sequence[str]) -> GitFolders:
+    sources = read_git_sources(repository)
+    trees = (repository.top, *_list_submodules(repository.top))
+    pointers = [path for tree in trees if os.path.isfile(path := os.path.join(tree, ".git"))]
     return GitFolders(
         top=repository.top,
         git_dir=repository.git_dir,
         common=repository.common,
-        hooks=_find_hooks(repository),
-        submodules=tuple(_list_submodules(repository.top)),
+        files=tuple(_keep_exposed((*pointers, *sources.files), repository, writable)),
+        hooks=tuple(_keep_exposed(sources.hooks, repository, writable)),
     )
 
 
-def _find_hooks(repository: Repository) -> str:
-    """Hooks that the repository keeps among its files, as some tools set it up."""
-    named = _HOOKS_PATH.findall(_read_text(os.path.join(repository.common, "config")))
-    path = os.path.join(repository.top, os.path.expanduser(named[-1])) if named else ""
-    return os.path.realpath(path) if os.path.isdir(path) else ""
+def _keep_exposed(paths: Iterable[str], repository: Repository, writable: Sequence[str]) -> Iterator[str]:
+    """Those that a box could write, but for what lies in the git data: that is protected as a whole.
+
+    A link counts where it lies and where it leads to.
+    """
+    both_names = dict.fromkeys(each for path in paths for each in (path, os.path.realpath(path)))
+    for path in both_names:
+        if any(_is_within(path, folder) for folder in writable) and not _is_within(path, repository.common):
+            yield path
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path.startswith(f"{folder.rstrip('/')}/")
 
 
 def _list_submodules(top: str) -> Iterator[str]:

@@ -71,13 +71,10 @@ def quote(path: str) -> str:
 
 
 def _list_protected(box: Box) -> Iterator[str]:
-    git = box.git
-    if git is None:
-        return
-    for folder in dict.fromkeys((git.common, git.git_dir)):
-        yield from (os.path.join(folder, name) for name in _GIT_FILES)
-    if git.hooks:
-        yield git.hooks
+    for git in box.repositories:
+        for folder in dict.fromkeys((git.common, git.git_dir)):
+            yield from (os.path.join(folder, name) for name in _GIT_FILES)
+        yield from (*git.files, *git.hooks)
 
 
 def _list_network_rules(box: Box) -> Iterator[str]:

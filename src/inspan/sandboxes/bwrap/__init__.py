@@ -31,7 +31,7 @@ def _mount_folders(box: Box) -> list[str]:
         *(("--ro-bind", path, path) for path in box.readable),
         ("--ro-bind" if box.read_only else "--bind", box.cwd, box.cwd),
         *(("--bind", path, path) for path in box.writable),
-        *(protect_git(box.git, writable=not box.read_only) if box.git else ()),
+        *(mount for git in box.repositories for mount in protect_git(git, box)),
         *(("--tmpfs", path) for path in box.hidden if os.path.isdir(path)),
         *hide_credentials(box),
     ]

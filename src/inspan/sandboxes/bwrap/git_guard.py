@@ -7,7 +7,8 @@ is a mount point, which can be neither moved nor replaced.
 import os
 from collections.abc import Iterator
 
-from inspan.contracts.sandbox import GitFolders
+from inspan.contracts.sandbox import Box, GitFolders
+from inspan.errors import SandboxUnusable
 
 from .view import Mount
 
@@ -19,28 +20,78 @@ _WORKTREE_CONFIG = "config.worktree"
 _PER_WORKTREE = (_WORKTREE_CONFIG, _COMMON_DIR, "gitdir")
 
 
-def protect_git(git: GitFolders, *, writable: bool) -> Iterator[Mount]:
-    """The mounts, outer ones first among equals."""
-    if not writable:
+def protect_git(git: GitFolders, box: Box) -> Iterator[Mount]:
+    """The mounts, outer ones first among equals; raises `SandboxUnusable` where there is something to be protected that
+    a mount does not protect.
+    """
+    if box.read_only:
         yield from (("--ro-bind", path, path) for path in {git.common: 0, git.git_dir: 0})
         return
-    _prepare(git.common)
+    _prepare(git)
     yield ("--bind", git.common, git.common)
-    pinned = (*_list_common(git), *_list_worktree(git), *_list_outside(git))
-    yield from (("--ro-bind", path, path) for path in pinned if os.path.exists(path))
+    pinned = [*_list_common(git), *_list_worktree(git), *git.files, *git.hooks]
+    pinned = [path for path in pinned if os.path.lexists(path)]
+    for path in (os.path.join(git.top, ".git"), *pinned):
+        _refuse_links(path, git, box)
+    yield from (("--bind", path, path) for path in _list_between(pinned, git, box))
+    yield from (("--ro-bind", path, path) for path in pinned)
     if git.git_dir != git.common:
         yield ("--bind", git.git_dir, git.git_dir)
 
 
-def _prepare(common: str) -> None:
+def _list_between(pinned: list[str], git: GitFolders, box: Box) -> Iterator[str]:
+    """The folders that lie between one that may be written and what is pinned in it: a mount does not keep the folder
+    around it from being moved, with all that is in it, and replaced.
+    """
+    yield from dict.fromkeys(
+        folder
+        for path in pinned
+        if not _is_within(path, git.common)
+        for folder in _list_parents(path, within=_find_root(path, box))
+    )
+
+
+def _refuse_links(path: str, git: GitFolders, box: Box) -> None:
+    """A symbolic link cannot be mounted over, and whoever may write the folder that it lies in can replace it."""
+    root = _find_root(path, box) or (git.common if _is_within(path, git.common) else "")
+    for each in (path, *_list_parents(path, within=root)) if root else ():
+        if os.path.islink(each):
+            raise SandboxUnusable(
+                f"{each} is a symbolic link, which a sandbox could replace: git would then run what it finds there.",
+                next_step="Put a file or a folder in its place, or name the folder of hooks with core.hooksPath.",
+            )
+
+
+def _find_root(path: str, box: Box) -> str:
+    """The outermost folder with this path in it that may be written; empty where there is none."""
+    around = [root for root in (box.cwd, *box.writable) if _is_within(path, root)]
+    return min(around, key=len, default="")
+
+
+def _list_parents(path: str, *, within: str) -> Iterator[str]:
+    """The folders around a path that lie below another, outer ones first."""
+    parts = os.path.relpath(path, within).split(os.sep)[:-1] if within else []
+    yield from (os.path.join(within, *parts[: count + 1]) for count in range(len(parts)))
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _prepare(git: GitFolders) -> None:
     """Makes what has to be there to be mounted over: a name that is free could be taken."""
-    os.makedirs(os.path.join(common, "hooks"), exist_ok=True)
-    _make_file(os.path.join(common, _COMMON_DIR), _ITSELF)
-    if _has_worktree_config(common):
-        _make_file(os.path.join(common, _WORKTREE_CONFIG), "")
+    for folder in (os.path.join(git.common, "hooks"), *git.hooks):
+        if not os.path.lexists(folder):
+            os.makedirs(folder)
+    _make_file(os.path.join(git.common, _COMMON_DIR), _ITSELF)
+    for path in git.files:
+        _make_file(path, "")
+    if _has_worktree_config(git.common):
+        _make_file(os.path.join(git.common, _WORKTREE_CONFIG), "")
 
 
 def _make_file(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     try:
         with open(path, "x", encoding="ascii") as file:
             file.write(text)
@@ -62,10 +113,3 @@ def _list_common(git: GitFolders) -> Iterator[str]:
 def _list_worktree(git: GitFolders) -> Iterator[str]:
     if git.git_dir != git.common:
         yield from (os.path.join(git.git_dir, name) for name in _PER_WORKTREE)
-
-
-def _list_outside(git: GitFolders) -> Iterator[str]:
-    """The pointers of work trees to their git data, and hooks that lie among the files."""
-    yield from (path for tree in (git.top, *git.submodules) if os.path.isfile(path := os.path.join(tree, ".git")))
-    if git.hooks:
-        yield git.hooks

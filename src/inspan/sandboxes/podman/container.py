@@ -110,8 +110,8 @@ def _list_volumes(box: Box) -> list[str]:
     """The working folder and what may be read, by the paths that they have outside; git's own as in any box."""
     mounts = [(path, "ro") for path in box.readable]
     mounts += [(box.cwd, "ro" if box.read_only else "rw"), *((path, "rw") for path in box.writable)]
-    if box.git:
-        guarded = protect_git(box.git, writable=not box.read_only)
+    for git in box.repositories:
+        guarded = protect_git(git, box)
         mounts += [(mount[-1], "ro" if mount[0] == "--ro-bind" else "rw") for mount in guarded]
     inside = [path for path in box.hidden if os.path.isdir(path) and _is_shown(path, mounts)]
     words = [word for path, mode in dict(mounts).items() for word in ("--volume", f"{path}:{path}:{mode}")]
