@@ -1,10 +1,10 @@
 """A worktree for a run, against what git itself needs for one."""
 
 import os
-import subprocess
 import time
 
 from bench.stage.place import place
+from bench.stage.repository import run_git, write_repository
 from bench.stage.rows import Row, at_most
 from inspan.stores.repository import find_repository
 from inspan.stores.worktree import Worktree, build_worktree_path, lock_worktree
@@ -12,7 +12,6 @@ from inspan.stores.worktree_creation import make_worktree
 from inspan.stores.worktree_removal import remove_worktree
 
 _FILES = 10_000
-_IDENTITY = ("-c", "user.name=A", "-c", "user.email=a@example.org")
 
 
 def measure(*, quick: bool = False) -> list[Row]:
@@ -21,7 +20,7 @@ def measure(*, quick: bool = False) -> list[Row]:
     ours, peer, removed, peer_removed = list[float](), list[float](), list[float](), list[float]()
     with place() as here:
         os.environ |= {"HOME": here.path("home"), "GIT_CONFIG_NOSYSTEM": "1"}
-        top = _make_repository(here.path("work"))
+        top = write_repository(here.path("work"), files=_FILES)
         for number in range(rounds):
             theirs = here.path(f"theirs-{number}")
             peer.append(_time_git(top, "worktree", "add", "-q", "-b", f"theirs-{number}", theirs))
@@ -61,18 +60,5 @@ def _time_ours(state: str, top: str, number: int) -> tuple[float, Worktree]:
 
 def _time_git(top: str, *arguments: str) -> float:
     began = time.perf_counter()
-    subprocess.run(["git", *_IDENTITY, *arguments], cwd=top, check=True, capture_output=True)
+    run_git(top, *arguments)
     return time.perf_counter() - began
-
-
-def _make_repository(top: str) -> str:
-    top = os.path.realpath(top)
-    _time_git(top, "init", "-q")
-    for number in range(_FILES):
-        folder = os.path.join(top, str(number % 100))
-        os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, f"{number}.py"), "w", encoding="utf-8") as file:
-            file.write(f"value = {number}\n" * 50)
-    _time_git(top, "add", "-A")
-    _time_git(top, "commit", "-qm", "first")
-    return top
