@@ -28,13 +28,13 @@ def test_no_other_module_passes_for_an_agent(name: str) -> None:
         registry.find_driver(name)
 
 
-@pytest.mark.parametrize("name", ["none", "bwrap"])
+@pytest.mark.parametrize("name", ["none", "bwrap", "podman", "docker", "seatbelt"])
 def test_sandboxes_are_found_by_name(name: str) -> None:
     assert modules.load_sandbox(name).name == name
 
 
-@pytest.mark.parametrize("name", ["", "reaper", "containment", "programs", "__init__", "docker"])
+@pytest.mark.parametrize("name", ["", "reaper", "containment", "programs", "__init__", "view"])
 def test_no_other_module_passes_for_a_sandbox(name: str) -> None:
     with pytest.raises(BadInput, match="unknown sandbox") as caught:
         modules.load_sandbox(name)
-    assert caught.value.next_step == "Known boundaries: bwrap, none."
+    assert caught.value.next_step == "Known boundaries: bwrap, docker, none, podman, seatbelt."

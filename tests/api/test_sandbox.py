@@ -350,6 +350,66 @@ async def test_a_run_elsewhere_is_refused_in_an_open_sandbox(run_env: RunEnv, bw
     assert run_env.list_leftovers() == []
 
 
+async def test_a_sandbox_that_is_given_by_name_is_the_one_that_is_used(run_env: RunEnv) -> None:
+    (run_env.root / "secret").write_text("mine")
+    scenario = f'[[call]]\nrun = "cat {run_env.root}/secret"\n[[call]]\nexpect = "No such file"\nsay = "Fine."\n'
+    task = msgspec.structs.replace(run_env.task, agent="scripted", model_from=run_env.scenario(scenario))
+    result = await inspan.run(task, sandbox="bwrap")
+    assert result.ok, result.error
+    started = run_env.events(run_env.folders()[0])[0]
+    assert isinstance(started, RunStarted)
+    assert started.sandbox == "bwrap"
+    with pytest.raises(BadInput, match="unknown sandbox"):
+        await inspan.run(task, sandbox="nonsense")
+    with pytest.raises(BadInput, match="'none' is given beside it"):
+        await inspan.run(msgspec.structs.replace(task, sandbox="bwrap"), sandbox="none")
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"sandbox": "none"}, "'bwrap' is given beside it"),
+        ({"sandbox": "worktree"}, "'bwrap' is given beside it"),
+        ({"net": "open"}, "'gateway' is given beside it"),
+        ({"read": ("/srv",)}, "the sandbox does not show it"),
+        ({"extra_dirs": ("/srv",)}, "the sandbox does not show it"),
+    ],
+)
+async def test_what_a_task_asks_for_beyond_its_open_sandbox_is_refused(
+    run_env: RunEnv, bwrap: Kind, changed: dict[str, object], words: str
+) -> None:
+    task = msgspec.structs.replace(run_env.task, **changed)
+    async with bwrap() as box:
+        with pytest.raises(BadInput, match=words):
+            await inspan.run(task, sandbox=box)
+    assert run_env.list_leftovers() == []
+
+
+async def test_of_two_limits_the_smaller_one_holds(run_env: RunEnv) -> None:
+    task = msgspec.structs.replace(run_env.task, limits=Limits(pids=40, memory_bytes=2**30))
+    box = inspan.open_sandbox("none", cwd=run_env.work, pids=50, memory=2**29)
+    try:
+        await box.open()
+    except SandboxUnusable:
+        return  # No limits on this machine: another test says so.
+    confined = box.confine(task)
+    await box.teardown()
+    assert (confined.limits.pids, confined.limits.memory_bytes) == (40, 2**29)
+
+
+async def test_the_loader_of_a_sandboxes_own_program_obeys_nothing_that_is_meant_for_its_commands(
+    run_env: RunEnv, boundary: Kind
+) -> None:
+    """The loader writes a file for each program that has these variables: outside, none may have them."""
+    traces = run_env.root / "traces"
+    traces.mkdir()
+    env = {"LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": f"{traces}/trace", "LD_LIBRARY_PATH": "/x", "TZDIR": "/y"}
+    async with boundary() as box:
+        done = await box.exec(["sh", "-c", "echo $LD_LIBRARY_PATH $TZDIR"], env=env)
+    assert done.stdout.endswith(b"\n/x /y\n"), done
+    assert list(traces.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
@@ -358,6 +418,11 @@ async def test_a_run_elsewhere_is_refused_in_an_open_sandbox(run_env: RunEnv, bw
         ("none", {"net": "none"}, "confines nothing"),
         ("none", {"read": ["/etc"]}, "hides nothing"),
         ("bwrap", {"read": ["/no/such/thing"]}, "No such file"),
+        ("bwrap", {"read": ["/etc"]}, "it would uncover /etc"),
+        ("bwrap", {"read": ["/"]}, "it would uncover /dev"),
+        ("bwrap", {"read": ["/proc/self"]}, "it would uncover /proc"),
+        ("bwrap", {"cwd": "/"}, "a sandbox cannot give away /dev"),
+        ("bwrap", {"cwd": "/usr"}, "a sandbox cannot give away /"),
         ("bwrap", {"image": "debian"}, "takes no image"),
         ("bwrap", {"pids": 0}, "more than 0"),
         ("podman", {"net": "gateway"}, "only a run of an agent has a gateway"),
@@ -368,7 +433,7 @@ async def test_what_cannot_be_opened_is_refused(
     run_env: RunEnv, name: str, options: dict[str, object], words: str
 ) -> None:
     with pytest.raises(BadInput, match=words):
-        async with inspan.open_sandbox(name, cwd=run_env.work, **options):  # pyright: ignore[reportArgumentType]  wrong on purpose
+        async with inspan.open_sandbox(name, **{"cwd": run_env.work, **options}):  # pyright: ignore[reportArgumentType]  wrong on purpose
             pass
 
 

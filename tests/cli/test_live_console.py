@@ -239,8 +239,9 @@ def test_a_glyph_turns_while_a_tool_works_and_costs_a_few_bytes(cli_env: CliEnv,
     terminal.wait_for(lambda: has_status(terminal, "● working · until"), "a status line")
     seen: set[str] = set()
     terminal.wait_for(lambda: seen.add(terminal.lines[-1][:1]) or seen >= set("◐◓◑◒"), "each glyph of the spinner")
-    turns = re.findall(rb"\x1b7\r\r\n\x1b\[36m(?:" + "|".join("◐◓◑◒").encode() + rb")\x1b\[0m\x1b8", terminal.written)
-    assert len(turns) > 2
+    turn = re.compile(rb"\x1b7\r\r\n\x1b\[36m(?:" + "|".join("◐◓◑◒").encode() + rb")\x1b\[0m\x1b8")
+    terminal.wait_for(lambda: len(turn.findall(terminal.written)) > 2, "turns of the glyph alone")
+    turns = turn.findall(terminal.written)
     assert {len(turn) for turn in turns} == {19}
     assert count_working(terminal) == 1
     (cli_env.work / "go").touch()

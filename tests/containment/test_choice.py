@@ -68,6 +68,12 @@ def test_a_bubblewrap_in_another_place_is_tried_anew(tmp_path: Path, monkeypatch
         assert choose_containment(str(tmp_path / "cache")).name == expected
 
 
+def test_a_bubblewrap_that_was_replaced_is_tried_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for code, expected in ((0, "bwrap"), (10, "reaper")):
+        monkeypatch.setenv("PATH", _bin(tmp_path / "bin", bwrap=f"exit {code}"))
+        assert choose_containment(str(tmp_path / "cache")).name == expected
+
+
 @pytest.mark.parametrize("spoilt", [b"", b"[]", b"\xff", b'{"a": "\xff"}', b'{"a": 1}'])
 def test_a_spoilt_memory_costs_a_try_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoilt: bytes

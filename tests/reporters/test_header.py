@@ -58,6 +58,10 @@ def build(**changed: Any) -> RunStarted:
             "reaches its model and a.example, b.example:22",
         ),
         (
+            {"access": "sandbox", "sandbox": "bwrap", "private": True, "read": ["/a", "/b\nc"], "net": "none"},
+            "▶ anyone 1.2 · /w · writes only in its folder, sees it, the system and /a, /b␊c (bwrap), no network",
+        ),
+        (
             {"access": "read_only_sandbox", "sandbox": "bwrap", "private": True, "net": "open"},
             "▶ anyone 1.2 · /w · read only, sees its folder and the system alone (bwrap), network open",
         ),

@@ -168,13 +168,25 @@ def resolve_cwd(options: Options) -> Any:
 
 
 def confine_task(task: Task, sandbox: "RunSandbox | str | None") -> Task:
-    """The task as it runs in a sandbox that is open; raises `BadInput` for one in which no agent can be started."""
-    if sandbox is None or isinstance(sandbox, str):
+    """The task as it runs in a sandbox that is named or open; raises `BadInput` for one in which no agent can be
+    started, or where the task says another.
+    """
+    if sandbox is None:
         return task
+    if isinstance(sandbox, str):
+        return msgspec.structs.replace(task, sandbox=merge_choice("sandbox", task.sandbox, sandbox))
     if not callable(getattr(sandbox, "confine", None)):
         step = "Give the name of a sandbox, or one that inspan.open_sandbox opened."
         raise BadInput("sandbox", sandbox, "an agent cannot be started in it.", next_step=step)
     return sandbox.confine(task)
+
+
+def merge_choice(field: str, said: str, given: str) -> str:
+    """What was given beside a task; raises `BadInput` where the task says something else."""
+    if said not in ("", given):
+        step = "Leave one of the two out."
+        raise BadInput(field, said, f"the task says so, and {given or 'nothing'!r} is given beside it.", next_step=step)
+    return given
 
 
 def normalize_task(task: Task) -> Task:

@@ -43,7 +43,7 @@ async def run(
     *,
     on_event: EventCallback | None = None,
     reporter: "Reporter | None" = None,
-    sandbox: "RunSandbox | None" = None,
+    sandbox: "RunSandbox | str | None" = None,
 ) -> AgentResult:
     """Runs the task to its end in this process; raises `InspanError` for what cannot be started.
 
@@ -52,7 +52,8 @@ async def run(
     a coroutine function is awaited in this loop, any other is called in a thread of its own. If it is slow the run does
     not wait for it, if it raises it is still called; this call returns once it has heard everything. `reporter` is
     told of the run apart from that, in a thread of its own and redacted as the log is; what it raises ends its telling.
-    In a `sandbox` that is open the run is confined as it is; whoever opened it tears it down.
+    `sandbox` is the name of one, as in the task, or one that is open: then the run is confined as it is, and whoever
+    opened it tears it down. Where the task says otherwise, that is refused.
     """
     return await run_task(confine_task(normalize_task(task), sandbox), on_event=on_event, reporter=reporter)
 

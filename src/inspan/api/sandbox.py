@@ -22,7 +22,7 @@ from inspan.system.cancellation import run_to_end, wait_for_end
 from inspan.system.threads import MAX_WAITING, call_in_thread
 
 from .in_process import require_loop
-from .options import Path, path_of
+from .options import Path, merge_choice, path_of
 
 OUTPUT_LIMIT_BYTES = 8 * 1024 * 1024
 _TEARDOWN_S = 30.0
@@ -148,23 +148,31 @@ class AgentSandbox:
     def confine(self, task: Task) -> Task:
         """The task for a run that works in this sandbox: in its folder or below, with its limits, network and files.
 
-        A sandbox without network leaves a run its gateway, and nothing else. What the task itself says of a sandbox
-        gives way.
+        A sandbox without network leaves a run its gateway, and nothing else. Of two limits the smaller one holds.
+        Raises `BadInput` where the task itself asks for another sandbox, network or folder.
         """
         planned = self._require_open()
-        if not f"{os.path.realpath(task.cwd)}/".startswith(f"{self._work_dir.rstrip('/')}/"):
+        if not self._holds(task.cwd):
             step = f"Use {self._work_dir}, or a folder in it."
             raise BadInput("cwd", task.cwd, "it is not in the sandbox.", next_step=step)
         reach = planned.box.network.reach
         net = {"none": "gateway", "open": "open" if planned.sandbox.boundary else ""}.get(reach, planned.net)
+        for field, paths, known in (("read", task.read, self._read), ("extra_dirs", task.extra_dirs, ())):
+            for path in paths:
+                if path not in known and not self._holds(path):
+                    step = f"Open the sandbox with it, or use {self._work_dir} alone."
+                    raise BadInput(field, path, "the sandbox does not show it.", next_step=step)
         return msgspec.structs.replace(
             task,
-            sandbox=self._kind,
-            net=net,
+            sandbox=merge_choice("sandbox", task.sandbox, self._kind),
+            net=merge_choice("net", task.net, net),
             read=self._read,
             env={**self._env, **task.env},
-            limits=msgspec.structs.replace(task.limits, **self._limits.resources),
+            limits=msgspec.structs.replace(task.limits, **_choose_smaller(task.limits, self._limits)),
         )
+
+    def _holds(self, path: str) -> bool:
+        return f"{os.path.realpath(path)}/".startswith(f"{self._work_dir.rstrip('/')}/")
 
     def _open(self) -> None:
         self._folder = tempfile.mkdtemp(prefix="inspan-box-")
@@ -253,6 +261,11 @@ def open_sandbox(
         limits=Limits(memory_bytes=memory, cpus=cpus, pids=pids),
         output_limit_bytes=output_limit_bytes,
     )
+
+
+def _choose_smaller(own: Limits, given: Limits) -> dict[str, float]:
+    mine, theirs = own.resources, given.resources
+    return {name: min(value, mine.get(name, value)) for name, value in theirs.items()}
 
 
 def _remove(groups: list[str], folder: str) -> None:

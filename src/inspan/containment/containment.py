@@ -20,6 +20,12 @@ from inspan.system.platform import read_boot_id
 from .programs import find_bwrap, find_program
 
 _PROBE_S = 20.0
+# With these, whoever runs the machine allows user namespaces or forbids them.
+_SWITCHES = (
+    "/proc/sys/user/max_user_namespaces",
+    "/proc/sys/kernel/unprivileged_userns_clone",
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+)
 
 
 class Containment(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,8 +114,14 @@ def probe(sandbox: Sandbox, box: Box, *, cache: str) -> None:
     if problem:
         raise SandboxUnusable(
             f"The sandbox {name} cannot be set up here: {problem}.",
-            next_step="Allow unprivileged user namespaces, or choose --sandbox none.",
+            next_step=_find_step(problem),
         )
+
+
+def _find_step(problem: str) -> str:
+    if "nknown option" in problem:
+        return "Install a newer bubblewrap: 0.8 is the oldest that was tried."
+    return "Allow unprivileged user namespaces; `inspan doctor` shows what works here."
 
 
 def _enter_alone(isolation: Isolation | None) -> tuple[str, ...]:
@@ -145,7 +157,25 @@ def _boot_id() -> str:
 
 
 def _machine_key() -> str:
-    return f"{_boot_id()} {os.geteuid()} {find_bwrap()} {find_program('unshare')}"
+    programs = (_identify(find_bwrap()), _identify(find_program("unshare")))
+    return " ".join((_boot_id(), str(os.geteuid()), *programs, *map(_read_switch, _SWITCHES)))
+
+
+def _identify(program: str) -> str:
+    """A program at a path may be another one tomorrow."""
+    try:
+        found = os.stat(program)
+    except OSError:
+        return program
+    return f"{program}:{found.st_ino}:{found.st_size}:{found.st_mtime_ns}"
+
+
+def _read_switch(path: str) -> str:
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read(32).strip()
+    except OSError:
+        return "-"
 
 
 def _recall(folder: str, key: str) -> str:

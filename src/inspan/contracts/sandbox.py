@@ -33,7 +33,10 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
 
     `ports` are those of the host's loopback that it may reach where it has no network of its own.
 
-    For sandboxes that run a container: the `image` that it is made of, its `name`, and the `env` of what runs in it.
+    `env` are variables for what runs in it and not for the sandbox's own program, which starts outside.
+
+    For sandboxes that run a container: the `image` that it is made of, and its `name`; `env` is then all that what runs
+    in it gets.
     """
 
     cwd: str

@@ -3,6 +3,7 @@
 import os
 import re
 import stat
+from collections.abc import Sequence
 
 import msgspec
 
@@ -46,6 +47,10 @@ _LISTS = ("allowed_tools", "disallowed_tools", "extra_dirs", "attachments", "opt
 _SERVER_NAME = re.compile(r"(?!.*__)[A-Za-z0-9_-]{1,64}")
 _ASK_PATTERN = re.compile(r"\*|[A-Za-z][\w-]*\*?(\(.+\))?", re.DOTALL)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Of these a private sandbox has its own, or shows only what is for everybody.
+_KERNEL = ("/dev", "/proc", "/sys")
+_HIDDEN = (*_KERNEL, "/etc", "/run", "/tmp", "/var/tmp")
+_SYSTEM = ("/bin", "/lib", "/sbin", "/boot", "/usr/bin", "/usr/lib", "/usr/sbin", "/usr/local/bin")
 
 
 def check_task(task: Task) -> None:
@@ -120,6 +125,15 @@ def check_variable(name: str) -> None:
         raise BadInput("env", name, "not a valid variable name.", next_step="Use --env NAME=VALUE.")
 
 
+def check_boxed_folder(field: str, path: str) -> None:
+    """Raises `BadInput` for a folder that holds a part of the system which a sandbox hides or keeps from being written:
+    whoever may write it all has left the sandbox.
+    """
+    if covered := _find_covered(path, (*_HIDDEN, *_SYSTEM)):
+        step = "Work in a folder of your own, or without a sandbox."
+        raise BadInput(field, path, f"a sandbox cannot give away {covered}.", next_step=step)
+
+
 def check_readable(path: str) -> None:
     """What a sandbox shows must be there, and must be no way out of it."""
     if not os.path.isabs(path):
@@ -131,6 +145,20 @@ def check_readable(path: str) -> None:
     if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
         step = "Name a file or a folder; a socket or a device leads out of the sandbox."
         raise BadInput("read", path, "it is neither a file nor a folder.", next_step=step)
+    real = os.path.realpath(path)
+    if covered := _find_covered(path, _HIDDEN) or next((each for each in _KERNEL if _is_within(real, each)), ""):
+        step = "Name the folders or files in it that are needed."
+        raise BadInput("read", path, f"it would uncover {covered}, which a sandbox has its own of.", next_step=step)
+
+
+def _find_covered(path: str, places: Sequence[str]) -> str:
+    """The first of the places that lies at a path or below it."""
+    real = os.path.realpath(path)
+    return next((place for place in places if _is_within(place, real)), "")
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
 def check_cwd(cwd: str) -> None:

@@ -18,8 +18,8 @@ from inspan.running.command import Command
 from inspan.stores.paths import cache_home
 
 from .box import build_command_box
-from .checks import check_cwd, check_limits, check_readable, check_variable
-from .environment import route_through_box
+from .checks import check_boxed_folder, check_cwd, check_limits, check_readable, check_variable
+from .environment import route_through_box, split_loader_variables
 
 _FIRST_PORT, _LAST_PORT = 8080, 65535
 # What programs need to work at all. None of it is secret; everything else of the caller's stays with the caller.
@@ -71,6 +71,7 @@ def plan_box(
     root = os.geteuid() == 0
     own_env = {**_pick_env(host_env, sandbox), **env}
     if sandbox.boundary:
+        check_boxed_folder("cwd", cwd)
         box = build_command_box(cwd, env=host_env, read=tuple(read), network=network, root=root, hidden=hidden)
     else:
         box = Box(cwd=cwd, root=root)
@@ -92,11 +93,12 @@ def build_command(
     inner = {**planned.env, **env, "JRUN_ID": run_id}
     if entry and entry.ports:
         inner = route_through_box(inner, entry.ports[0])
-    box = msgspec.structs.replace(planned.box, env=inner, name=run_id)
+    outer, held = split_loader_variables(inner) if sandbox.boundary else (inner, {})
+    box = msgspec.structs.replace(planned.box, env=inner if sandbox.container else held, name=run_id)
     words = tuple(argv) if sandbox.container else (*_FIND_INSIDE, *argv)
     words = sandbox.wrap(words, box)
     words = words if sandbox.boundary and sandbox.holds else planned.method.wrap(words, box)
-    outer = {name: value for name, value in inner.items() if name not in sandbox.host_variables}
+    outer = {name: value for name, value in outer.items() if name not in sandbox.host_variables}
     outer |= {name: planned.host_env[name] for name in sandbox.host_variables if name in planned.host_env}
     return Command(
         argv=list(words),
@@ -134,10 +136,10 @@ def _choose_network(sandbox: Sandbox, net: str) -> NetworkPolicy:
 
 def _check_read(sandbox: Sandbox, read: Sequence[str]) -> None:
     for path in read:
-        check_readable(path)
         if not sandbox.boundary:
             step = "Leave it out, or use bwrap or podman."
             raise BadInput("read", path, f"the sandbox {sandbox.name} hides nothing.", next_step=step)
+        check_readable(path)
 
 
 def _choose_method(sandbox: Sandbox, box: Box, env: Mapping[str, str]) -> containment.Containment:

@@ -9,6 +9,7 @@ from inspan.contracts.driver import Driver
 from inspan.credentials.resolve import read_login_secrets
 from inspan.protocol.task import McpServer
 from inspan.redaction import find_secrets
+from inspan.system.loader import is_loader_variable
 
 _OWN_SECRETS = "RUN_TOKEN"
 _SHORTEST_KEY = 8
@@ -102,6 +103,14 @@ def route_through_box(env: Mapping[str, str], port: int) -> dict[str, str]:
     way_out = f"http://{_GATEWAY_HOST}:{port}"
     names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
     return kept | dict.fromkeys(names, way_out) | dict.fromkeys(_NO_PROXY, f"{_GATEWAY_HOST},localhost")
+
+
+def split_loader_variables(env: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The environment of a sandbox's own program, and what of it only those that it starts may have: with the others,
+    a file in the working folder would be loaded outside.
+    """
+    held = {name: value for name, value in env.items() if is_loader_variable(name)}
+    return {name: value for name, value in env.items() if name not in held}, held
 
 
 def _find_secrets(env: Mapping[str, str], credentials: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -49,6 +49,7 @@ from .environment import (
     hosts_without_proxy,
     route_through_box,
     secrets_of_servers,
+    split_loader_variables,
 )
 from .places import RunPlace, bring_back, enter_place, leave_place
 from .resolve import Choice, resolve_task
@@ -326,7 +327,10 @@ def _prepare_process(
         run_env=added,
         key=choice.credential.key,
     )
-    box = _build_box(choice, claimed, context, launch, added, env)
+    held: dict[str, str] = {}
+    if choice.sandbox.boundary:
+        environment, held = split_loader_variables(environment)
+    box = msgspec.structs.replace(_build_box(choice, claimed, context, launch, added, env), env=held)
     argv = choice.sandbox.wrap(launch.argv, box)
     if not (choice.sandbox.boundary and choice.sandbox.holds):
         argv = choice.containment.wrap(argv, box)

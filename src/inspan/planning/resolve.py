@@ -34,6 +34,7 @@ from inspan.stores.paths import cache_home
 
 from .access import refuse_without_access
 from .attachments import load_attachments
+from .checks import check_boxed_folder
 from .places import choose_place
 from .route import check_base_url, check_model_from, choose_route, find_base_url
 
@@ -113,6 +114,8 @@ def resolve_task(task: Task, env: Mapping[str, str]) -> Choice:
     route = choose_route(task, driver, way_in, env)
     private = sandbox.boundary and bool(asked or confined)
     network = _choose_network(task, route, private=private)
+    for field, path in (("cwd", task.cwd), *(("extra_dirs", path) for path in task.extra_dirs)) if private else ():
+        check_boxed_folder(field, path)
     if sandbox.boundary:
         box = Box(cwd="/usr" if private else "/", root=root, private=private, network=network, read_only=True)
         sandbox.check(box)

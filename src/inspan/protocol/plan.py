@@ -188,6 +188,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             containment=self.process.containment,
             access=self.process.access,
             private=self.process.private,
+            read=list(self.task.read) if self.process.private else [],
             net=str(self.process.network),
             resources=self.task.limits.resources,
             ask=list(self.task.ask),

@@ -12,10 +12,10 @@ _ACCESS = {
     "full": "full access, {net}",
     "allowed_tools": "allowed tools only, {net}",
     "sandbox": "writes only in its folder ({sandbox}), {net}",
-    "private_sandbox": "writes only in its folder, sees it and the system alone ({sandbox}), {net}",
+    "private_sandbox": "writes only in its folder, sees it{seen} ({sandbox}), {net}",
     "read_only": "read only by the agent's own rules, {net}",
     "read_only_sandbox": "read only ({sandbox}), {net}",
-    "private_read_only_sandbox": "read only, sees its folder and the system alone ({sandbox}), {net}",
+    "private_read_only_sandbox": "read only, sees its folder{seen} ({sandbox}), {net}",
     "no_tools": "no tools",
     "remote": "no access to this machine",
 }
@@ -54,9 +54,15 @@ def _describe_mode(event: RunStarted) -> str:
 def _describe_access(event: RunStarted) -> str:
     usual = _ACCESS.get(event.access, "")
     words = _ACCESS.get(f"private_{event.access}" if event.private else event.access, usual).format(
-        sandbox=event.sandbox, net=_describe_network(event.net)
+        sandbox=event.sandbox, net=_describe_network(event.net), seen=_describe_read(event.read)
     )
     return f"{words}, asks first: {', '.join(event.ask)}" if words and event.ask else words
+
+
+def _describe_read(paths: list[str]) -> str:
+    if not paths:
+        return " and the system alone"
+    return f", the system and {', '.join(one_line(shorten_home(path)) for path in paths)}"
 
 
 def _describe_network(net: str) -> str:

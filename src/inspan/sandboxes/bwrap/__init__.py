@@ -22,6 +22,7 @@ def _wrap(argv: tuple[str, ...], box: Box) -> tuple[str, ...]:
     held += [] if box.nesting else ["--disable-userns"]
     held += ["--seccomp", str(FILTER_FD)] if build_filter(nesting=box.nesting) else []
     machine = show_system(box) if box.private else show_machine()
+    held += [word for name, value in box.env.items() for word in ("--setenv", name, value)]
     return (find_bwrap(), *held, *_flatten(machine), *_mount_folders(box), "--chdir", box.cwd, "--", *argv)
 
 

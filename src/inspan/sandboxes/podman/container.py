@@ -16,6 +16,7 @@ from inspan.containment.programs import find_bwrap, find_program
 from inspan.contracts.sandbox import Box, Isolation, Sandbox
 from inspan.errors import BadInput, SandboxUnusable
 from inspan.sandboxes.bwrap.git_guard import protect_git
+from inspan.system.loader import is_loader_variable
 
 _CHECK_S = 20.0
 _REAPER = METHODS[-1]
@@ -123,8 +124,12 @@ def _is_shown(path: str, mounts: list[tuple[str, str]]) -> bool:
 
 
 def _list_variables(box: Box) -> list[str]:
-    """By name alone: nobody reads a value in a list of processes. What the program itself reads is named with it."""
-    return [f"--env={name}={value}" if name in _HOST_VARIABLES else f"--env={name}" for name, value in box.env.items()]
+    """By name alone: nobody reads a value in a list of processes. What the program itself obeys is named with it."""
+    return [f"--env={name}={value}" if _is_obeyed(name) else f"--env={name}" for name, value in box.env.items()]
+
+
+def _is_obeyed(name: str) -> bool:
+    return name in _HOST_VARIABLES or is_loader_variable(name)
 
 
 def _forget(engine: Engine, box: Box) -> tuple[str, ...]:
