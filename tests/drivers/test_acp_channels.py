@@ -226,3 +226,14 @@ def test_qwen_is_not_given_more_in_a_review_that_asks() -> None:
 @pytest.mark.parametrize(("mode", "wanted"), [("exec", "approve"), ("review", "approve"), ("complete", "chat")])
 def test_goose_asks_in_the_same_modes(mode: Mode, wanted: str) -> None:
     assert _build_asking_launch("goose", mode=mode).env["GOOSE_MODE"] == wanted
+
+
+def test_codex_fetches_no_plugins_in_a_folder_of_ours_and_its_own_settings_stay_as_they_are() -> None:
+    driver = _driver("codex")
+    own = msgspec.structs.replace(_place(driver), config="")
+    launch, _ = _build_launch("codex")
+    (path,) = launch.files
+    settings = tomllib.loads(launch.files[path].decode())
+    assert (path, settings["features"]["plugins"]) == ("/config/config.toml", False)
+    assert settings["analytics"]["enabled"] is settings["check_for_update_on_startup"] is False
+    assert driver.channels[0].launch(Task(prompt="do it", cwd="/work", mode="exec"), own).files == {}

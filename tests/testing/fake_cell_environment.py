@@ -1,8 +1,12 @@
 """An environment in which nothing runs: an actor plays every scenario as a faultless agent would, or with one fault."""
 
+import io
 import json
+import shutil
 import subprocess
 import time
+import urllib.request
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +27,7 @@ Fault = Callable[[list[Event]], list[Event]]
 _FAILURES = {401: ("failed", "authentication", 4), 429: ("limited", "rate_limit", 1)}
 _OVERLOADED = ("failed", "overloaded", 1)
 _LIMITS = {"--max-turns": "max_turns", "--budget": "budget"}
+_REFUSAL = "The sandbox kept it from {authority}. To allow it: --net allow={authority}"
 _SHELL = OfferedTool(name="shell", does="runs", fields={"command": "string"})
 _OTHERS = [
     OfferedTool(name="write", does="writes"),
@@ -130,7 +135,7 @@ class _FakeRun:
         self._actor = actor
         self._given = given
         self._mode = given.get("--mode", "exec")
-        started = {"kind": "run_started", "run_id": run_id, "mode": self._mode}
+        started = {"kind": "run_started", "run_id": run_id, "mode": self._mode, **_describe_box(given)}
         self._events: list[Event] = [started, {"kind": "turn_started"}]
         self._skipped: list[SkippedStep] = []
         self._result: str | None = None
@@ -264,6 +269,8 @@ class _FakeRun:
             return self._end("timed_out", "run_timeout", 124) if "--timeout" in self._given else None
         if call.run is not None:
             self._runs(call.run, tool)
+        if call.edit and self._has("never-edits"):
+            return None
         for made in (call.write, call.edit):
             if made and self._may_write():
                 path = work / made.path
@@ -286,11 +293,51 @@ class _FakeRun:
         if not self._may_write() and not command.startswith("cat"):
             self._tell("tool_failed", **tool, output="denied")
             return
-        done = subprocess.run(["sh", "-c", command], cwd=self._actor.work, capture_output=True, check=False)
-        output = done.stdout.decode()
+        done = self._run_boxed(command) if "--sandbox" in self._given else self._run_command(command)
+        output = done.stdout
         self.history.append(output)
         self._tell("tool_failed" if done.returncode else "tool_completed", **tool, output=output)
         self._tell("command_executed", id=tool["id"], command=command, exit_code=done.returncode)
+
+    def _run_command(self, command: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            ["sh", "-c", command],
+            cwd=self._actor.work,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            check=False,
+        )
+
+    def _run_boxed(self, command: str) -> "subprocess.CompletedProcess[str]":
+        """As in a box: a file of the home is looked for where there is none, a port of the host where none listens."""
+        if any(self._has(f"never-says-{word}") for word in command.split()):
+            return subprocess.CompletedProcess(command, 0, "")
+        if " pip install " in command:
+            return self._install(command.split())
+        if " look_around.py " not in command:
+            return self._run_command(command)
+        head, canary, port = command.rsplit(" ", 2)
+        canary = canary if self._has("sees-home") else f"{canary}.none"
+        port = port if self._has("reaches-host") else "1"
+        return self._run_command(f"{head} {canary} {port}")
+
+    def _install(self, words: list[str]) -> "subprocess.CompletedProcess[str]":
+        """Does what pip would, without its start."""
+        url, target = (words[words.index(option) + 1] for option in ("--index-url", "--target"))
+        authority = url.split("/")[2]
+        if self._given["--net"] == "gateway" and not self._has("reaches-host"):
+            if self._has("has-a-copy"):
+                shutil.copytree(self._actor.work / "vendor", self._actor.work / target)
+            self._tell("error_reported", message=_REFUSAL.format(authority=authority))
+            return subprocess.CompletedProcess(words, 1, "ERROR: HTTP error 403\n")
+        with urllib.request.urlopen(f"{url}{words[-1].replace('_', '-')}/") as page:
+            path = page.read().decode().split('"')[1]
+        with urllib.request.urlopen(f"http://{authority}{path}") as wheel:
+            found = wheel.read()
+        if not self._has("only-fetches"):
+            zipfile.ZipFile(io.BytesIO(found)).extractall(self._actor.work / target)
+        return subprocess.CompletedProcess(words, 0, "Successfully installed\n")
 
     def _may_write(self) -> bool:
         if self._has("idle"):
@@ -307,6 +354,10 @@ class _FakeRun:
 
     def _has(self, habit: str) -> bool:
         return self._actor._has(habit)  # pyright: ignore[reportPrivateUsage]  the scene is the actor's own
+
+
+def _describe_box(given: Mapping[str, str]) -> Event:
+    return {"sandbox": given["--sandbox"], "private": True, "net": given["--net"]} if "--sandbox" in given else {}
 
 
 def _join(text: str | tuple[str, ...]) -> str:

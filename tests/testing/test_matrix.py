@@ -25,7 +25,7 @@ from tests.running.fake_agent import PRELUDE, Fake
 _PROMISED = """
 answer reasoning shell write edit failing_command resume fork system_prompt append_system_prompt model extra_tools
 review complete schema max_turns status_401 status_429 status_500 status_529 cut stall garbage long_output unicode
-timeout cancel kill secret usage transcript
+timeout cancel kill secret usage transcript boxed_work boxed_install
 """
 _NAMES = [each.name for each in list_scenarios()]
 

@@ -66,6 +66,17 @@ _TOOLS_USED = [
     add_event(kind="tool_completed"),
     add_event(kind="command_executed"),
 ]
+# Another box than the one that was asked for.
+_OTHER_BOX = [change_kind("run_started", **one) for one in ({"sandbox": "none"}, {"private": False}, {"net": "open"})]
+
+
+def _refuse_everything(events: list[Event]) -> list[Event]:
+    """A host on the list is told to have been refused, too."""
+    host = events[0]["net"].removeprefix("allow=")
+    message = f"The sandbox kept it from {host}. To allow it: --net allow={host}"
+    return [*events[:-1], {"kind": "error_reported", "message": message}, events[-1]]
+
+
 # The scenario → faults, each of which it must notice.
 FAULTS: dict[str, list[dict[str, Any]]] = {
     "answer": [*_NOT_DONE, *_NO_TEXT],
@@ -163,6 +174,32 @@ FAULTS: dict[str, list[dict[str, Any]]] = {
         without_kind("answer_given"),
         change_kind("answer_given", text='{"colour": "red", "count": "3"}'),
         change_kind("answer_given", text='{"colour": "red"}'),
+    ],
+    "boxed_work": [
+        *_NOT_DONE,
+        *_OTHER_BOX,
+        habit("idle"),
+        habit("never-edits"),
+        habit("never-says-unittest"),
+        habit("never-says-git"),
+        habit("never-says-look_around.py"),
+        habit("sees-home"),
+        habit("reaches-host"),
+        change_kind("tool_completed", output=""),
+        add_event(kind="text_said", text="canary-5Hn2Wd8Xq"),
+    ],
+    "boxed_install": [
+        *_NOT_DONE,
+        *_OTHER_BOX,
+        habit("never-says-pip"),
+        habit("only-fetches"),
+        habit("reaches-host"),
+        habit("has-a-copy"),
+        change_kind("command_executed", exit_code=0),
+        change_kind("command_executed", exit_code=1),
+        without_kind("error_reported"),
+        change_kind("error_reported", message="The sandbox kept it from a host."),
+        with_fault(_refuse_everything),
     ],
     **{f"status_{status}": _FAILING for status in (401, 429, 500, 529)},
     "cut": _FAILING,
@@ -267,6 +304,13 @@ def test_no_step_may_be_skipped_where_an_agent_has_all_of_its_tools(tmp_path: Pa
 def test_a_limit_must_be_told_with_the_moment_at_which_it_resets(tmp_path: Path, moment: float) -> None:
     with pytest.raises(ScenarioFailed, match="the limit was reported to reset at"):
         ALL["status_429"].check(FakeCellEnvironment(tmp_path, fault=_resets_at(moment)))
+
+
+def test_hosts_that_an_agent_asks_for_of_its_own_accord_are_noted(tmp_path: Path) -> None:
+    message = "The sandbox kept it from telemetry.example:443. To allow it: --net allow=telemetry.example"
+    actor = FakeCellEnvironment(tmp_path, **add_event(kind="error_reported", message=message))
+    ALL["boxed_install"].check(actor)
+    assert actor.note == "The program itself asked for telemetry.example:443, which the box refused."
 
 
 def test_no_scenario_is_without_a_fault_that_it_notices() -> None:

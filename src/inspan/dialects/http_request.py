@@ -18,6 +18,7 @@ _NO_SESSION = "A run is one call of an API: nothing is stored that could be resu
 # What no agent can do that is an API, by the names of scenarios.
 UNSUPPORTED_SCENARIOS = {
     **dict.fromkeys(("shell", "write", "edit", "failing_command", "extra_tools", "long_output"), _NO_TOOLS),
+    **dict.fromkeys(("boxed_work", "boxed_install"), _NO_TOOLS),
     **dict.fromkeys(("resume", "fork", "transcript"), _NO_SESSION),
     "own_tool": _NO_TOOLS,
     "interrupt_turn": "A turn ends with its process.",

@@ -12,6 +12,14 @@ from inspan.protocol.task import Task
 from .dialect import FAILURES
 from .launch import TOKEN_VARIABLE, build_provider, takes_no_tools
 
+# The variable is about sessions. What its server does on its own, before there is one, is in its settings alone: it
+# asks its vendor and GitHub for plugins (2.6.0).
+_SETTINGS = b"""check_for_update_on_startup = false
+[analytics]
+enabled = false
+[features]
+plugins = false
+"""
 # By the names that they have in its usual channel.
 _NAMES = {"exec_command": "shell", "edit": "apply_patch"}
 _PROFILE = AcpProfile(
@@ -24,7 +32,8 @@ _PROFILE = AcpProfile(
 
 
 def launch(task: Task, context: LaunchContext) -> Launch:
-    """Its settings go in by a variable, as JSON; the program below it gets the run's token in another."""
+    """Its settings go in by a variable, as JSON, and by a file; the program below it gets the run's token in another
+    variable."""
     env = {"CODEX_CONFIG": msgspec.json.encode(_build_config(task, context)).decode(), "NO_BROWSER": "1"}
     # The adapter asks about nothing then. In a review the run's sandbox holds it, in which its own would not start.
     env["INITIAL_AGENT_MODE"] = "agent-full-access"
@@ -34,7 +43,8 @@ def launch(task: Task, context: LaunchContext) -> Launch:
         env[TOKEN_VARIABLE] = context.endpoint.token
     if takes_no_tools(task):
         env["CODEX_EXEC_SERVER_URL"] = "none"
-    return Launch(argv=(context.program, *task.options), env=env)
+    files = {f"{context.config}/config.toml": _SETTINGS} if context.config else {}
+    return Launch(argv=(context.program, *task.options), env=env, files=files)
 
 
 def build_setup(task: Task, context: LaunchContext) -> SessionSetup:
@@ -52,7 +62,6 @@ def _build_config(task: Task, context: LaunchContext) -> dict[str, Any]:
         config["model_provider"] = "inspan"
         config["model_providers"] = {"inspan": known}
     if context.config:
-        config |= {"analytics": {"enabled": False}, "check_for_update_on_startup": False}
         config["skills"] = {"include_instructions": False}
     if takes_no_tools(task):
         config |= {"features": {"goals": False, "sleep_tool": False}, "agents": {"enabled": False}}

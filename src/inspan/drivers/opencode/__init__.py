@@ -91,7 +91,9 @@ _CAPABILITIES = Capabilities(
     attachments=("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"),
     mcp=("stdio", "http"),
     notes={
-        "exec": "It adds $schema to settings files that have none, and installs its plugin library beside them.",
+        "exec": "It adds $schema to settings files that have none, and installs its plugin library beside them. Its "
+        "search needs rg: where there is none on PATH it fetches one from github.com, which a sandbox with --net "
+        "gateway refuses.",
         "review": "Its own rules keep its tools from editing; a sandbox keeps its shell from it. A project's settings "
         "and plugins are left out.",
         "allowed_tools": "Edit and Write are one permission. Behind a pattern such as Bash(git *) no command may "

@@ -10,7 +10,18 @@ from inspan.errors import BadInput
 from .cell_environment import CellEnvironment
 
 # In this order the rows stand in the matrix.
-_MODULES = ("answers", "tools", "sessions", "conversations", "choices", "modes", "failures", "endings", "records")
+_MODULES = (
+    "answers",
+    "tools",
+    "sessions",
+    "conversations",
+    "choices",
+    "modes",
+    "boxed",
+    "failures",
+    "endings",
+    "records",
+)
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
