@@ -304,6 +304,82 @@ def test_a_link_that_a_box_could_replace_is_refused(
     assert not list(cli_env.state.glob("projects/*/*/runs/*")), "nothing is left of a run that was refused"
 
 
+def test_repositories_in_the_working_folder_are_protected_as_well(each_user_env: CliEnv, fake: Fake) -> None:
+    work = each_user_env.work
+    for name in ("app", "group/app"):
+        (work / name).mkdir(parents=True)
+        _run(f"{_GIT} init -q && {_GIT} commit -q --allow-empty -m one", cwd=work / name, by=each_user_env)
+    found = run_in_box(
+        each_user_env,
+        fake,
+        commit=f"shell('cd group/app && echo x > new && git add new && {_GIT} commit -qm two --no-verify')",
+        hook="write('app/.git/hooks/pre-commit')",
+        by_git="shell('git -C group/app config core.fsmonitor evil')",
+        moved="os.rename('app', 'app2')",
+        around="os.rename('group', 'group2')",
+        data="os.rename('group/app/.git', 'data')",
+    )
+    assert found.pop("commit") == 0
+    assert 0 not in found.values() and None not in found.values() and "written" not in found.values(), found
+
+
+@pytest.mark.parametrize("planted", ["gitdir: {other}/.git", "commondir"])
+def test_git_data_that_a_work_tree_names_and_that_does_not_name_it_is_not_shown(
+    cli_env: CliEnv, fake: Fake, planted: str
+) -> None:
+    """As an agent may leave it in a folder without a repository, for the next run there."""
+    other = cli_env.root / "other"
+    other.mkdir()
+    _run(f"{_GIT} init -q && {_GIT} commit -q --allow-empty -m one", cwd=other, by=cli_env)
+    if planted == "commondir":
+        _run(f"{_GIT} init -q && echo {other}/.git > .git/commondir", cwd=cli_env.work, by=cli_env)
+    else:
+        (cli_env.work / ".git").write_text(planted.format(other=other))
+    code, _, stderr = run_fake_agent(cli_env, fake_agent_env(fake, ACTS), "--sandbox", "bwrap", prompt="{}")
+    assert code == 1, stderr
+    assert f"{cli_env.work}/.git names the git data" in stderr.replace("\n", " ")
+    assert not (other / ".git" / "commondir").exists()
+
+
+def test_names_that_git_would_read_are_taken(each_user_env: CliEnv, fake: Fake) -> None:
+    work = each_user_env.work
+    _run(f"{_GIT} init -q && {_GIT} commit -q --allow-empty -m one && mkfifo .gitmodules", cwd=work, by=each_user_env)
+    found = run_in_box(
+        each_user_env,
+        fake,
+        **{name: f"os.symlink('../..', '.git/{name}')" for name in ("modules", "worktrees", "remotes", "branches")},
+        remote="write('.git/remotes/origin')",
+        module="os.mkdir('.git/modules/sub')",
+    )
+    taken = dict.fromkeys(("modules", "worktrees", "remotes", "branches"), "FileExistsError")
+    assert found == {**taken, "remote": "OSError", "module": "OSError"}
+
+
+def test_links_in_git_data_are_removed_and_a_repository_inside_is_told(each_user_env: CliEnv, fake: Fake) -> None:
+    """git would write a message through the one, and run the settings of the other to tell of its state."""
+    work, outside = each_user_env.work, each_user_env.root / "outside"
+    _run(f"{_GIT} init -q && {_GIT} commit -q --allow-empty -m one", cwd=work, by=each_user_env)
+    found = run_in_box(
+        each_user_env,
+        fake,
+        link=f"os.symlink('{outside}', '.git/COMMIT_EDITMSG2')",
+        folder=f"os.symlink('{outside}', '.git/refs/inspan')",
+        nested=f"shell('git init -q n && cd n && {_GIT} commit -q --allow-empty -m x && cd .. && git add n')",
+    )
+    assert found == {"link": None, "folder": None, "nested": 0}
+    assert not os.path.lexists(work / ".git/COMMIT_EDITMSG2")
+    assert not os.path.lexists(work / ".git/refs/inspan")
+    told = [event["message"] for event in each_user_env.events() if event["kind"] == "error_reported"]
+    assert sorted(told) == [
+        f"{work}/.git/COMMIT_EDITMSG2 was made a link to {outside} in the run, by which git would have written there: "
+        "it was removed.",
+        f"{work}/.git/refs/inspan was made a link to {outside} in the run, by which git would have written there: "
+        "it was removed.",
+        f"The run has put the repository {work}/n into this one: `git status` runs what its settings name. "
+        f"Look at {work}/n/.git/config first, or rename {work}/n/.git.",
+    ]
+
+
 def test_a_commit_in_a_linked_worktree_reaches_its_repository(
     each_user_env: CliEnv, fake: Fake, repository: Path
 ) -> None:
@@ -318,6 +394,8 @@ def test_a_commit_in_a_linked_worktree_reaches_its_repository(
         pointer_swapped="os.rename('.git', '.git2')",
         common="output('cat .git | cut -d\" \" -f2') and write(output('cat .git | cut -d\" \" -f2') + '/commondir')",
         config=f"write('{repository}/.git/config')",
+        head=f"write('{repository}/.git/HEAD')",
+        index=f"os.unlink('{repository}/.git/index')",
         files=f"write('{repository}/new')",
     )
     assert found.pop("commit") == 0

@@ -28,8 +28,8 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
 
     `read_only` takes the working folder out of what may be written. A `private` box sees the operating system, its own
     folders and what is `readable`, and nothing else; `home` is then an empty folder. `programs` are the folders of
-    programs that it may start; the git data of `repositories` is protected from what would run later, outside. With
-    `nesting`, an agent can make a sandbox of its own inside.
+    programs that it may start; the git data of `repositories` is protected from what would run later, outside, and
+    `pinned` are files that stay as they are. With `nesting`, an agent can make a sandbox of its own inside.
 
     `ports` are those of the host's loopback that it may reach where it has no network of its own.
 
@@ -49,6 +49,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     home: str = ""
     programs: tuple[str, ...] = ()
     repositories: tuple[GitFolders, ...] = ()
+    pinned: tuple[str, ...] = ()
     network: NetworkPolicy = NetworkPolicy()
     nesting: bool = False
     ports: tuple[int, ...] = ()

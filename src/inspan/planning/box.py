@@ -4,12 +4,20 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from inspan.contracts.sandbox import Box, GitFolders
+from inspan.errors import SandboxUnusable
 from inspan.protocol.network import NetworkPolicy
 from inspan.stores.git_settings import read_git_sources
 from inspan.stores.paths import data_home, make_private_folder, runtime_home, state_home
-from inspan.stores.repository import Repository, find_repository
+from inspan.stores.repository import (
+    Repository,
+    find_nested_repositories,
+    find_repository,
+    is_own_git_data,
+    read_plain_file,
+)
 
 from .resolve import Choice
 
@@ -76,6 +84,7 @@ def build_box(
     """The box of a run. `reads` are files that its launch needs, `kept` the folders that are the run's own."""
     task = choice.task
     works = task.mode == "exec"
+    protected = _find_protected((task.cwd, *(task.extra_dirs if works else ())), always=choice.private)
     home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
     programs = _list_programs((choice.program.path, *reads), env, home=home) if choice.private else ()
     return Box(
@@ -88,7 +97,8 @@ def build_box(
         private=choice.private,
         home=home if choice.private else "",
         programs=_keep_existing(programs),
-        repositories=_find_repositories((task.cwd, *(task.extra_dirs if works else ())), always=choice.private),
+        repositories=protected.repositories,
+        pinned=protected.pinned,
         network=choice.network,
         nesting=not works,  # Only there an agent's own sandbox is left on.
     )
@@ -104,6 +114,7 @@ def build_command_box(
     hidden: tuple[str, ...],
 ) -> Box:
     """The box of a sandbox in which commands are run, not an agent."""
+    protected = _find_protected((cwd,), always=True)
     home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
     return Box(
         cwd=cwd,
@@ -113,7 +124,8 @@ def build_command_box(
         private=True,
         home=home,
         programs=_keep_existing(_list_programs((), env, home=home)),
-        repositories=_find_repositories((cwd,), always=True),
+        repositories=protected.repositories,
+        pinned=protected.pinned,
         network=network,
     )
 
@@ -122,18 +134,41 @@ def _keep_existing(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for path in paths if os.path.exists(path)))
 
 
-def _find_repositories(folders: Sequence[str], *, always: bool) -> tuple[GitFolders, ...]:
-    """The git data that a box may commit to, of each folder that it may write; unless `always`, only where it is not
-    in the folder anyway.
+class _Protected(NamedTuple):
+    repositories: tuple[GitFolders, ...] = ()
+    pinned: tuple[str, ...] = ()
+
+
+def _find_protected(folders: Sequence[str], *, always: bool) -> _Protected:
+    """The git data of each folder that a box may write, which it may commit to, and the pointers of work trees in it to
+    git data elsewhere; unless `always`, only where the git data is not in the folder anyway.
     """
     found: dict[str, GitFolders] = {}
+    pointers: list[str] = []
     for folder in folders:
-        repository = find_repository(folder)
-        if repository is None or not os.path.isfile(os.path.join(repository.common, "config")):
-            continue
-        if always or not _is_within(repository.common, folder):
-            found.setdefault(repository.git_dir, _list_git_folders(repository, folders))
-    return tuple(found.values())
+        nested = find_nested_repositories(folder) if always else []
+        pointers += [os.path.join(each.top, ".git") for each in nested if not _is_whole(each)]
+        for repository in (find_repository(folder), *filter(_is_whole, nested)):
+            if repository is None or not os.path.isfile(os.path.join(repository.common, "config")):
+                continue
+            if always or not _is_within(repository.common, folder):
+                _require_own(repository)
+                found.setdefault(repository.git_dir, _list_git_folders(repository, folders))
+    return _Protected(tuple(found.values()), tuple(pointers))
+
+
+def _is_whole(repository: Repository) -> bool:
+    """Whether the git data lies in the work tree, as in a repository that stands for itself."""
+    return repository.common == repository.git_dir == os.path.join(repository.top, ".git")
+
+
+def _require_own(repository: Repository) -> None:
+    """Whoever writes a work tree can name any git data in its `.git`: it is the tree's if it names the tree in turn."""
+    if not is_own_git_data(repository):
+        raise SandboxUnusable(
+            f"{repository.top}/.git names the git data {repository.git_dir}, which does not name {repository.top}.",
+            next_step="Was it written by an agent? If it is yours: `git worktree repair`, or set core.worktree there.",
+        )
 
 
 def _list_git_folders(repository: Repository, writable: Sequence[str]) -> GitFolders:
@@ -221,8 +256,5 @@ def _program_folder(program: str) -> str:
 
 
 def _read_text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(_CONFIG_BYTES)
-    except OSError:
-        return ""
+    """What is in a file; nothing, where it is none: a pipe that somebody has put there would be waited for."""
+    return read_plain_file(path, limit_bytes=_CONFIG_BYTES).decode(errors="replace")

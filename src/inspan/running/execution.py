@@ -505,6 +505,7 @@ class RunExecution:
         self._release()
         await self._sweep()
         await self._leave_groups()
+        await self._disarm_git()
         await self._report_changes()
         self._remove_leftovers()
         await self._leave_worktree()
@@ -561,6 +562,16 @@ class RunExecution:
             what = "1 process was" if killed == 1 else f"{killed} processes were"
             self.report_problem(f"{what} killed because the run had used up its memory (--memory).")
         await call_in_thread(partial(remove_groups, groups))
+
+    async def _disarm_git(self) -> None:
+        """Takes out of git data what a box could leave there for later, before anybody uses git."""
+        task = self._plan.task
+        if self._plan.process.private and task.mode == "exec" and not self._broken:
+            from inspan.stores.git_traces import disarm_git  # Start-up time: few runs have a box.
+
+            look = partial(disarm_git, (task.cwd, *task.extra_dirs), since=self._plan.created_at)
+            for problem in await call_in_thread(look):
+                self.report_problem(problem)
 
     def _check_prompt_was_read(self) -> bool | None:
         """Whether the agent has read what it was to work on, as far as the kernel can tell; asked once."""

@@ -75,6 +75,7 @@ def _list_protected(box: Box) -> Iterator[str]:
         for folder in dict.fromkeys((git.common, git.git_dir)):
             yield from (os.path.join(folder, name) for name in _GIT_FILES)
         yield from (*git.files, *git.hooks)
+    yield from box.pinned
 
 
 def _list_network_rules(box: Box) -> Iterator[str]:

@@ -13,13 +13,14 @@ import msgspec
 _KEPT_VARIABLES = ("PATH", "HOME", "XDG_CONFIG_HOME")
 _USERS_CONFIGURATION = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM")
 _MESSAGE_CHARACTERS = 300
-_NO_PROGRAMS = (
+QUIET_SETTINGS = (
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
     ("submodule.recurse", "false"),
 )
+"""No hooks and no background jobs, whatever a repository says."""
 _DURABLE = (("core.fsync", "objects,reference"), ("core.fsyncMethod", "batch"))
 # For commits of ours: who uses the repository need not have a name there.
 _IDENTITY = {f"GIT_{role}_{name}": "inspan" for role in ("AUTHOR", "COMMITTER") for name in ("NAME", "EMAIL")}
@@ -70,7 +71,7 @@ class Git(msgspec.Struct, frozen=True, kw_only=True):
             "JRUN_ID": self.run_id,
         }
         if self.objects:
-            env |= {"GIT_OBJECT_DIRECTORY": self.objects, **_format_settings(_DURABLE)}
+            env |= {"GIT_OBJECT_DIRECTORY": self.objects, **format_settings(_DURABLE)}
         return self._step(arguments, env, stdin=stdin, stdout=stdout)
 
     def config_step(self, git_dir: str, *arguments: str, stdout: str) -> Step:
@@ -117,7 +118,7 @@ class UserGit(msgspec.Struct, frozen=True, kw_only=True):
     def step(self, *arguments: str, stdin: str = "", stdout: str = "") -> Step:
         """A call; files are named as they lie in `scratch`."""
         theirs = {name: os.environ[name] for name in _USERS_CONFIGURATION if name in os.environ}
-        env = _base_environment() | theirs | _format_settings((*_NO_PROGRAMS, *_DURABLE, *self.settings)) | _IDENTITY
+        env = _base_environment() | theirs | format_settings((*QUIET_SETTINGS, *_DURABLE, *self.settings)) | _IDENTITY
         if self.git_dir:
             env |= {"GIT_DIR": self.git_dir, "GIT_WORK_TREE": self.folder}
         return Step(
@@ -212,7 +213,7 @@ def _run_step(step: Step, *, limit_s: float) -> int:
             raise
 
 
-def _format_settings(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
+def format_settings(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Settings as variables: on the command line they would stand before the name of what failed."""
     pairs = {
         f"GIT_CONFIG_{kind}_{number}": word

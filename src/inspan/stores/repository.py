@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from inspan.errors import SandboxUnusable
 from inspan.system.platform import copy_content
 
 from .git import Git, write_file
@@ -45,6 +46,8 @@ _FIXED_SETTINGS = {
     "untrackedCache": "false",
 }
 _OBJECT_FORMAT = "extensions.objectformat"
+# How deep, and how many of them, is looked for repositories inside of a folder.
+_NESTED_LEVELS, _MOST_FOLDERS, _MOST_NESTED = 3, 5_000, 50
 _GLOB_CHARACTERS = "\\*?[ "
 
 
@@ -67,6 +70,56 @@ def find_repository(folder: str) -> Repository | None:
         if parent == top:
             return None
         top = parent
+
+
+def find_nested_repositories(folder: str) -> list[Repository]:
+    """The repositories in the first levels of folders below this one; raises `SandboxUnusable` for too many to look at.
+
+    A repository that lies deeper is not found.
+    """
+    found: list[Repository] = []
+    level, looked_at = [folder], 0
+    for _ in range(_NESTED_LEVELS):
+        level = [below for each in level for below in _list_folders(each)]
+        looked_at += len(level)
+        if looked_at > _MOST_FOLDERS:
+            break
+        for each in level:
+            if git_dir := _find_git_dir(os.path.join(each, ".git")):
+                found.append(Repository(top=each, git_dir=git_dir, common=_find_common_dir(git_dir)))
+    if len(found) > _MOST_NESTED:
+        raise SandboxUnusable(
+            f"{folder} holds {len(found)} git repositories, of which a sandbox can protect {_MOST_NESTED}.",
+            next_step="Work in one of them, or in a folder with fewer.",
+        )
+    return found
+
+
+def _list_folders(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [each.path for each in entries if each.name != ".git" and each.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
+def is_own_git_data(repository: Repository) -> bool:
+    """Whether the git data is of this work tree by its own word, too: it lies in `.git`, is of a worktree whose record
+    names the tree, or of a submodule whose settings do.
+    """
+    pointer = os.path.join(repository.top, ".git")
+    if repository.common == repository.git_dir:
+        named = _read_work_tree_setting(repository.common)
+        return repository.git_dir == pointer or (
+            bool(named) and _is_same(os.path.join(repository.common, named), repository.top)
+        )
+    back = os.fsdecode(read_plain_file(os.path.join(repository.git_dir, "gitdir"), limit_bytes=_POINTER_BYTES)).strip()
+    in_common = _is_same(os.path.dirname(repository.git_dir), os.path.join(repository.common, "worktrees"))
+    return in_common and bool(back) and _is_same(os.path.join(repository.git_dir, back), pointer)
+
+
+def _is_same(path: str, other: str) -> bool:
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def find_repository_folder(top: str) -> str:
@@ -108,7 +161,7 @@ def fill_git_dir(git: Git, repository: Repository, *, settings: Mapping[str, str
     )
     copy_file(os.path.join(repository.common, "info/attributes"), os.path.join(path, "info/attributes"))
     copy_file(os.path.join(repository.git_dir, "info/sparse-checkout"), os.path.join(path, "info/sparse-checkout"))
-    ignored = _read_content(os.path.join(repository.common, "info/exclude"))
+    ignored = read_plain_file(os.path.join(repository.common, "info/exclude"))
     write_file(os.path.join(path, "info/exclude"), ignored + b"\n" + _format_ignores(repository.top, hidden))
     copy_file(os.path.join(repository.git_dir, "index"), git.file("index"))
     for name in _list_shared_indexes(repository.git_dir):
@@ -133,7 +186,7 @@ def copy_file(source: str, target: str) -> None:
 
 def _find_git_dir(path: str) -> str:
     if os.path.isfile(path):
-        pointer = _read_content(path, limit_bytes=_POINTER_BYTES)
+        pointer = read_plain_file(path, limit_bytes=_POINTER_BYTES)
         if not pointer.startswith(_POINTER):
             return ""
         target = os.fsdecode(pointer.removeprefix(_POINTER).rstrip(b"\r\n"))
@@ -145,19 +198,19 @@ def _find_git_dir(path: str) -> str:
 
 
 def _find_common_dir(git_dir: str) -> str:
-    target = _read_content(os.path.join(git_dir, "commondir"), limit_bytes=_POINTER_BYTES).rstrip(b"\r\n")
+    target = read_plain_file(os.path.join(git_dir, "commondir"), limit_bytes=_POINTER_BYTES).rstrip(b"\r\n")
     return os.path.normpath(os.path.join(git_dir, os.fsdecode(target))) if target else git_dir
 
 
 def _read_linked_top(git_dir: str) -> str:
-    target = _read_content(os.path.join(git_dir, "gitdir"), limit_bytes=_POINTER_BYTES).rstrip(b"\r\n")
+    target = read_plain_file(os.path.join(git_dir, "gitdir"), limit_bytes=_POINTER_BYTES).rstrip(b"\r\n")
     return os.path.dirname(os.path.normpath(os.path.join(git_dir, os.fsdecode(target)))) if target else ""
 
 
 def _read_work_tree_setting(common: str) -> str:
     """`core.worktree` of a repository's own configuration; empty where it is not set."""
     section = ""
-    for line in os.fsdecode(_read_content(os.path.join(common, "config"))).splitlines():
+    for line in os.fsdecode(read_plain_file(os.path.join(common, "config"))).splitlines():
         word = line.strip()
         if word.startswith("["):
             section = word.strip("[]").lower()
@@ -167,7 +220,7 @@ def _read_work_tree_setting(common: str) -> str:
     return ""
 
 
-def _read_content(path: str, *, limit_bytes: int = -1) -> bytes:
+def read_plain_file(path: str, *, limit_bytes: int = -1) -> bytes:
     """What is in a file; nothing, where there is none or it is no file: reading from a pipe could wait for ever."""
     try:
         if not os.path.isfile(path):

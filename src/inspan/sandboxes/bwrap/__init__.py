@@ -6,7 +6,7 @@ from inspan.containment.programs import find_bwrap
 from inspan.contracts.sandbox import Box, Isolation, Sandbox
 from inspan.system.entry import FILTER_FD, supports_scopes
 
-from .git_guard import protect_git
+from .git_guard import pin_files, protect_git
 from .syscall_filter import build_filter
 from .view import Mount, hide_credentials, show_machine, show_system
 
@@ -33,6 +33,7 @@ def _mount_folders(box: Box) -> list[str]:
         ("--ro-bind" if box.read_only else "--bind", box.cwd, box.cwd),
         *(("--bind", path, path) for path in box.writable),
         *(mount for git in box.repositories for mount in protect_git(git, box)),
+        *pin_files(box),
         *(("--tmpfs", path) for path in box.hidden if os.path.isdir(path)),
         *hide_credentials(box),
     ]

@@ -18,6 +18,10 @@ _COMMON_DIR = "commondir"
 _ITSELF = ".\n"
 _WORKTREE_CONFIG = "config.worktree"
 _PER_WORKTREE = (_WORKTREE_CONFIG, _COMMON_DIR, "gitdir")
+# Folders from which git takes settings, hooks, addresses and other repositories; made where they are not there.
+_PINNED_FOLDERS = ("hooks", "modules", "worktrees", "remotes", "branches")
+# What a commit in a linked worktree writes to of the repository; all else there is of the user's own checkout.
+_SHARED = ("objects", "refs", "logs/refs")
 
 
 def protect_git(git: GitFolders, box: Box) -> Iterator[Mount]:
@@ -27,16 +31,29 @@ def protect_git(git: GitFolders, box: Box) -> Iterator[Mount]:
     if box.read_only:
         yield from (("--ro-bind", path, path) for path in {git.common: 0, git.git_dir: 0})
         return
-    _prepare(git)
-    yield ("--bind", git.common, git.common)
-    pinned = [*_list_common(git), *_list_worktree(git), *git.files, *git.hooks]
-    pinned = [path for path in pinned if os.path.lexists(path)]
-    for path in (os.path.join(git.top, ".git"), *pinned):
+    linked = git.git_dir != git.common
+    own = os.path.join(git.top, ".git")
+    shared = [os.path.join(git.common, name) for name in _SHARED] if linked else []
+    pinned = [] if linked else _list_common(git)
+    pinned = [*pinned, *_list_worktree(git), *git.files, *git.hooks]
+    for path in (own, *pinned, *shared):
         _refuse_links(path, git, box)
-    yield from (("--bind", path, path) for path in _list_between(pinned, git, box))
+    _prepare(git, linked=linked)
+    pinned = [path for path in pinned if os.path.lexists(path)]
+    yield from (("--bind", path, path) for path in _list_between([own, *pinned], git, box))
+    yield ("--ro-bind" if linked else "--bind", git.common, git.common)
+    yield from (("--bind", path, path) for path in shared)
     yield from (("--ro-bind", path, path) for path in pinned)
-    if git.git_dir != git.common:
+    if linked:
         yield ("--bind", git.git_dir, git.git_dir)
+
+
+def pin_files(box: Box) -> Iterator[Mount]:
+    """The mounts that keep `pinned` files as they are, wherever they lie in what the box may write."""
+    for path in box.pinned if not box.read_only else ():
+        _refuse_links(path, None, box)
+        yield from (("--bind", folder, folder) for folder in _list_parents(path, within=_find_root(path, box)))
+        yield ("--ro-bind", path, path)
 
 
 def _list_between(pinned: list[str], git: GitFolders, box: Box) -> Iterator[str]:
@@ -51,9 +68,9 @@ def _list_between(pinned: list[str], git: GitFolders, box: Box) -> Iterator[str]
     )
 
 
-def _refuse_links(path: str, git: GitFolders, box: Box) -> None:
+def _refuse_links(path: str, git: GitFolders | None, box: Box) -> None:
     """A symbolic link cannot be mounted over, and whoever may write the folder that it lies in can replace it."""
-    root = _find_root(path, box) or (git.common if _is_within(path, git.common) else "")
+    root = _find_root(path, box) or (git.common if git and _is_within(path, git.common) else "")
     for each in (path, *_list_parents(path, within=root)) if root else ():
         if os.path.islink(each):
             raise SandboxUnusable(
@@ -78,14 +95,17 @@ def _is_within(path: str, folder: str) -> bool:
     return path.startswith(f"{folder.rstrip('/')}/")
 
 
-def _prepare(git: GitFolders) -> None:
+def _prepare(git: GitFolders, *, linked: bool) -> None:
     """Makes what has to be there to be mounted over: a name that is free could be taken."""
-    for folder in (os.path.join(git.common, "hooks"), *git.hooks):
+    names = _SHARED if linked else _PINNED_FOLDERS
+    for folder in (*(os.path.join(git.common, name) for name in names), *git.hooks):
         if not os.path.lexists(folder):
             os.makedirs(folder)
-    _make_file(os.path.join(git.common, _COMMON_DIR), _ITSELF)
     for path in git.files:
         _make_file(path, "")
+    if linked:
+        return
+    _make_file(os.path.join(git.common, _COMMON_DIR), _ITSELF)
     if _has_worktree_config(git.common):
         _make_file(os.path.join(git.common, _WORKTREE_CONFIG), "")
 
@@ -101,13 +121,16 @@ def _make_file(path: str, text: str) -> None:
 
 def _has_worktree_config(common: str) -> bool:
     """Whether git reads a second file of settings there; one that says so in a way of its own is not an obstacle."""
-    with open(os.path.join(common, "config"), encoding="utf-8", errors="replace") as file:
+    path = os.path.join(common, "config")
+    if not os.path.isfile(path):
+        return False
+    with open(path, encoding="utf-8", errors="replace") as file:
         return "worktreeconfig" in file.read().lower()
 
 
-def _list_common(git: GitFolders) -> Iterator[str]:
-    names = ("config", "hooks", _COMMON_DIR, _WORKTREE_CONFIG, "modules", "worktrees")
-    yield from (os.path.join(git.common, name) for name in names)
+def _list_common(git: GitFolders) -> list[str]:
+    names = ("config", _COMMON_DIR, _WORKTREE_CONFIG, *_PINNED_FOLDERS)
+    return [os.path.join(git.common, name) for name in names]
 
 
 def _list_worktree(git: GitFolders) -> Iterator[str]:

@@ -15,7 +15,7 @@ from inspan.containment.containment import METHODS
 from inspan.containment.programs import find_bwrap, find_program
 from inspan.contracts.sandbox import Box, Isolation, Sandbox
 from inspan.errors import BadInput, SandboxUnusable
-from inspan.sandboxes.bwrap.git_guard import protect_git
+from inspan.sandboxes.bwrap.git_guard import pin_files, protect_git
 from inspan.system.loader import is_loader_variable
 
 _CHECK_S = 20.0
@@ -111,9 +111,8 @@ def _list_volumes(box: Box) -> list[str]:
     """The working folder and what may be read, by the paths that they have outside; git's own as in any box."""
     mounts = [(path, "ro") for path in box.readable]
     mounts += [(box.cwd, "ro" if box.read_only else "rw"), *((path, "rw") for path in box.writable)]
-    for git in box.repositories:
-        guarded = protect_git(git, box)
-        mounts += [(mount[-1], "ro" if mount[0] == "--ro-bind" else "rw") for mount in guarded]
+    guarded = [mount for git in box.repositories for mount in protect_git(git, box)]
+    mounts += [(mount[-1], "ro" if mount[0] == "--ro-bind" else "rw") for mount in (*guarded, *pin_files(box))]
     inside = [path for path in box.hidden if os.path.isdir(path) and _is_shown(path, mounts)]
     words = [word for path, mode in dict(mounts).items() for word in ("--volume", f"{path}:{path}:{mode}")]
     return [*words, *(word for path in inside for word in ("--tmpfs", path))]
