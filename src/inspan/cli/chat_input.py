@@ -110,7 +110,7 @@ def _insert_line(event: "KeyPressEvent") -> None:
 def choose_input(history: str) -> ChatInput:
     """What this terminal can do; a dumb one, and a pipe, get plain lines."""
     plain = PlainInput()
-    if not plain.is_interactive or not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+    if not plain.is_interactive or not sys.stdout.isatty() or os.environ.get("TERM", "") in ("", "dumb"):
         return plain
     try:
         return RichInput(history)
