@@ -139,15 +139,3 @@ class PlainInput:
             raise Left
         self._prompted = self._line_open = False
         return Line(line.rstrip("\n"), self._question)
-
-
-def choose_input(history: str) -> ChatInput:
-    """What this terminal can do; a dumb one, and a pipe, get plain lines."""
-    plain = PlainInput()
-    if not plain.is_interactive or not sys.stdout.isatty() or os.environ.get("TERM", "") in ("", "dumb"):
-        return plain
-    try:
-        from .chat_prompt import RichInput  # Start-up time, and what it is made with may not be installed.
-    except ImportError:
-        return plain
-    return RichInput(history)
