@@ -248,6 +248,10 @@ class _Shown(io.StringIO):
     def isatty(self) -> bool:
         return sys.stdout.isatty()
 
+    def fileno(self) -> int:
+        """For who asks how wide it is."""
+        return sys.stdout.fileno()
+
     def flush(self) -> None:
         text = self.getvalue()
         self.seek(0)

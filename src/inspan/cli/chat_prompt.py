@@ -15,6 +15,7 @@ from prompt_toolkit.history import FileHistory
 from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
+from inspan.reporters.left_edge import mark_text
 from inspan.reporters.width import find_width, measure_width
 
 from .chat_input import PROMPT, Left, Line
@@ -149,7 +150,7 @@ def _break_row(text: str, columns: int) -> tuple[str, str]:
     while measure_width(text[:end]) > columns:
         space = text.rfind(" ", 0, end)
         end = space if space > 0 else end - 1
-    return text[:end], text[end:].removeprefix(" ")
+    return text[:end], mark_text(text[end:].removeprefix(" "))
 
 
 def _insert_line(event: KeyPressEvent) -> None:
