@@ -93,7 +93,8 @@ class LiveConsole:
         self._summary = Summary()
         self._state = LiveStateFold(stays_open=self._options.stays_open, prompted=self._options.prompted)
         self._narrator = Narrator()
-        self._markdown = MarkdownStream() if screen.has_colours else PlainStream()
+        stream = MarkdownStream if screen.has_colours else PlainStream
+        self._markdown = stream(columns=lambda: screen.columns)
         self._words = WordWrap(screen)
         self._truncator = Truncator()
         self._tools: dict[str, ToolLine] = {}
