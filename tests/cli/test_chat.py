@@ -17,6 +17,8 @@ from inspan.protocol.ids import make_short_name
 from tests.agents.conversation import WAIT_STEP
 from tests.cli_env import WAIT_S, CliEnv, wait_until
 
+from .conftest import Open
+
 _ESCAPES = re.compile(rb"\x1b(\[[0-9;?]*[A-Za-z]|[=>]|\][^\x07]*\x07)")
 
 
@@ -44,6 +46,7 @@ say = "Sent as it is."
 expect = "two"
 say = "Two lines."
 """
+_SAYS = '[[call]]\nsay = "Well."\nrepeat = "always"\n'
 
 
 def _chat(cli_env: CliEnv, lines: str, scenario: str, *more: str) -> subprocess.CompletedProcess[str]:
@@ -185,6 +188,67 @@ def test_escape_interrupts_and_ctrl_c_leaves(cli_env: CliEnv, terminal: _Termina
     terminal.wait_for("(Ctrl-C again leaves)")
     terminal.leave(keys="\x03")
     terminal.wait_for("go on with `inspan chat --resume")
+
+
+_TERMS = pytest.mark.parametrize("term", ["dumb", "xterm"])
+
+
+@_TERMS
+def test_an_answer_begins_on_a_line_of_its_own_and_the_prompt_comes_after_it(
+    cli_env: CliEnv, open_terminal: Open, term: str
+) -> None:
+    said = f"[[call]]\n{WAIT_STEP}\n" + '[[call]]\nsay = ["Good ", "morning.\\n", "Second ", "line."]\n'
+    terminal = open_terminal(*_argv(cli_env, said), env={"TERM": term})
+    terminal.wait_for(lambda: terminal.lines[-1:] == ["›"], "a prompt")
+    terminal.type_keys("hello\r")
+    _wait_for(cli_env.work / "started")
+    terminal.wait_for_text("touch started")
+    assert "›" not in terminal.lines, "the agent's turn has no prompt"
+    (cli_env.work / "go").touch()
+    terminal.wait_for(lambda: terminal.lines[-1:] == ["›"], "the prompt again")
+    rows = terminal.scrolled
+    assert rows[-3:] == ["Good morning.", "Second line.", "›"]
+    assert rows.index("› hello") == min(at for at, row in enumerate(rows) if row.startswith("●")) - 1
+    assert [row for row in rows if row.startswith("›")] == ["› hello", "›"]
+    terminal.type_keys("\x04")
+    assert terminal.wait_for_end() == 0
+    assert terminal.scrolled[-1].startswith("inspan: closed")
+
+
+@_TERMS
+def test_what_was_typed_before_a_question_does_not_answer_it(cli_env: CliEnv, open_terminal: Open, term: str) -> None:
+    scenario = f"[[call]]\n{WAIT_STEP}\n" + '[[call]]\nwrite = {path = "made.txt", content = "x"}\n' + _SAYS
+    terminal = open_terminal(*_argv(cli_env, scenario, "--ask", "Write"), env={"TERM": term})
+    terminal.wait_for(lambda: terminal.lines[-1:] == ["›"], "a prompt")
+    terminal.type_keys("hello\r")
+    _wait_for(cli_env.work / "started")
+    terminal.wait_for_text("touch started")
+    terminal.type_keys("y")
+    terminal.wait_for(lambda: terminal.lines[-1].endswith("y"), "what was typed")
+    (cli_env.work / "go").touch()
+    terminal.wait_for_text("[y] once")
+    if term == "xterm":  # Here the line is kept, and is the message that it was meant to be.
+        terminal.wait_for(lambda: terminal.lines[-1] == "› y", "the line below the question")
+        terminal.type_keys("\r")
+    terminal.wait_for(lambda: terminal.lines[-1] in ("›", "? ›"), "a prompt for the answer")
+    terminal.type_keys("n\r")
+    (answered,) = wait_until(
+        lambda: [each for each in cli_env.events() if each["kind"] == "permission_answered" and each["by"] == "person"],
+        "answer",
+    )
+    assert (answered["allowed"], answered["reason"]) == (False, "the user said no")
+    sent = [each["text"] for each in cli_env.events() if each["kind"] == "message_sent"]
+    assert sent == (["hello", "y"] if term == "xterm" else ["hello"])
+    assert not (cli_env.work / "made.txt").exists()
+
+
+def test_a_session_that_ends_elsewhere_ends_the_chat(cli_env: CliEnv, open_terminal: Open) -> None:
+    for term in ("dumb", "xterm"):
+        terminal = open_terminal(*_argv(cli_env, _SAYS, "--name", term), env={"TERM": term})
+        terminal.wait_for(lambda shown=terminal: shown.lines[-1:] == ["›"], "a prompt")
+        assert cli_env.inspan("close", term).returncode == 0
+        terminal.wait_for_end()
+        assert "the session has ended" in terminal.scrolled
 
 
 def _wait_for(path: Path) -> None:

@@ -258,6 +258,16 @@ def test_without_a_snapshot_the_agents_own_word_is_told(cli_env: CliEnv, env: di
     assert run.ended["files_changed"] == [str(path)]
 
 
+@pytest.mark.parametrize("after", ["true", "git init -q"])
+def test_a_repository_that_the_agent_deleted_is_told_in_a_sentence(repository: CliEnv, after: str) -> None:
+    run_id = repository.detach("scripted", f'[[call]]\nrun = "rm -rf .git; {after}; echo new > new"\n{SAYS_HELLO}')
+    repository.wait_for_end(run_id)
+    for command in ("diff", "undo"):
+        told = strip_run_note(repository.inspan(command, run_id).stderr)
+        assert "its .git was deleted, replaced or damaged." in told
+        assert "git diff-tree" not in told and "fatal" not in told
+
+
 def test_a_path_in_the_place_of_a_run_gets_a_hint(env_with_changes: CliEnv) -> None:
     done = env_with_changes.inspan("diff", "kept.txt")
     assert (done.returncode, done.stdout) == (2, "")

@@ -110,11 +110,12 @@ def test_what_is_no_command_has_no_help(readonly_env: CliEnv, words: tuple[str, 
         (True, {"TERM": "xterm", "NO_COLOR": "1"}, False),
         (True, {"TERM": "xterm", "NO_COLOR": ""}, True),
         (True, {"TERM": "dumb"}, False),
+        (True, {"TERM": ""}, False),
         (False, {"TERM": "xterm"}, False),
         (False, {"FORCE_COLOR": "1"}, True),
         (False, {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
     ],
-    ids=["terminal", "NO_COLOR", "empty NO_COLOR", "dumb terminal", "pipe", "FORCE_COLOR", "both"],
+    ids=["terminal", "NO_COLOR", "empty NO_COLOR", "dumb terminal", "no name", "pipe", "FORCE_COLOR", "both"],
 )
 def test_colours_are_used_where_they_are_wanted(
     old_runs: CliEnv, command: str, terminal: bool, env: dict[str, str], coloured: bool

@@ -266,9 +266,11 @@ def test_no_color_takes_the_colours_and_leaves_the_status_line(cli_env: CliEnv, 
     assert not re.search(rb"\x1b\[[\d;]*m", terminal.written)
 
 
-@pytest.mark.parametrize("env", [{"TERM": "dumb"}, {"TERM": ""}, {"CI": "1"}], ids=["dumb", "no TERM", "CI"])
+@pytest.mark.parametrize(
+    "env", [{"TERM": "dumb"}, {"TERM": ""}, {"CI": "1", "NO_COLOR": "1"}], ids=["dumb", "no TERM", "CI"]
+)
 def test_nothing_moves_where_nothing_can(cli_env: CliEnv, open_terminal: Open, env: dict[str, str]) -> None:
-    terminal = open_terminal(*run_words(cli_env, FIX), env={"NO_COLOR": "1", **env})
+    terminal = open_terminal(*run_words(cli_env, FIX), env=env)
     assert terminal.wait_for_end() == 0
     assert b"\x1b" not in terminal.written
     assert "● bash  cat missing.txt" in terminal.scrolled

@@ -11,7 +11,7 @@ from inspan.protocol.ids import make_short_name
 from tests.cli_env import CliEnv, wait_until
 
 from .refusal import expect_refusal
-from .scenarios import FAILS, SAYS_HELLO, last_event, release_tool
+from .scenarios import FAILS, SAYS_HELLO, WAITS, last_event, release_tool
 
 CHANGES_A_FILE = "[[call]]\nwrite = {path = 'new.txt', content = 'text\\n'}\n[[call]]\nsay = 'written'\n"
 ENDS = [
@@ -53,6 +53,27 @@ def test_a_failed_run_says_what_to_do_and_has_no_answer(cli_env: CliEnv) -> None
     assert (run.code, run.stdout) == (1, "")
     assert "✘ failed (overloaded) in " in run.stderr
     assert f"\n  → {run.ended['next']}\n" in run.stderr
+
+
+def test_in_a_pipe_a_failure_is_told_once_and_logs_tell_all(cli_env: CliEnv) -> None:
+    failing = '[[call]]\nfail = {status = 529, message = "Come back later."}\nrepeat = "always"\n'
+    run = cli_env.run("codex", failing)
+    assert run.stderr.count("529") == run.stderr.count("Come back later.") == 1
+    assert "\n  529 Come back later.\n" in run.stderr
+    assert "! turn failed (overloaded): " in cli_env.inspan("logs", run.run_id).stdout
+
+
+def test_in_a_pipe_the_last_minute_is_told_once(cli_env: CliEnv) -> None:
+    argv = cli_env.argv("run", "do it", "-a", "scripted", "--timeout", "61", "--model-from", cli_env.scenario(WAITS))
+    with subprocess.Popen(argv, cwd=cli_env.work, env=cli_env.env, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        told: list[str] = []
+        for line in process.stderr:
+            told.append(line)
+            if line.startswith("◷"):
+                release_tool(cli_env)
+    assert [line for line in told if "left" in line] == ["◷ a minute left: the run is ended after 1m01s (--timeout)\n"]
+    assert process.returncode == 0
 
 
 def test_json_prints_the_log_as_it_grows_and_nothing_else(cli_env: CliEnv) -> None:

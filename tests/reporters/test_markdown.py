@@ -37,7 +37,9 @@ def render(*pieces: str) -> list[Span]:
         ("[docs](https://a.example/x)", [("docs", ""), (" (https://a.example/x)", "dim")]),
         ("```py\na = '**x**'\n```\n**b**", [("```py", "dim"), ("\n", ""), ("a = '**x**'", "cyan"), ("\n", ""),
          ("```", "dim"), ("\n", ""), ("b", "bold")]),
-        ("| a | b |\n|---|---|", [("| a | b |\n|---|---|", "")]),
+        ("| a | b |\n|---|---|\n| c | **d** |", [("  ", ""), ("a", "bold"), ("  ", ""), ("b", "bold"), ("\n", ""),
+         ("  ─  ─", "dim"), ("\n  c  ", ""), ("d", "bold"), ("\n", "")]),
+        ("| a | b |\nno table", [("| a | b |\nno table", "")]),
         ("> quoted", [("> quoted", "")]),
     ],
 )  # fmt: skip
@@ -63,7 +65,7 @@ def test_what_only_looks_like_a_mark_is_left_alone(text: str) -> None:
     assert render(text) == [(text, "")]
 
 
-ALPHABET = ["**", "*", "_", "`", "[a](b)", "# ", "- ", "```\n", "\n", "word", " ", "x"]
+ALPHABET = ["**", "*", "_", "`", "[a](b)", "# ", "- ", "| ", "|-|\n", "```\n", "\n", "word", " ", "x"]
 
 
 @given(st.lists(st.sampled_from(ALPHABET), max_size=14), st.data())

@@ -1,5 +1,6 @@
 """A conversation in the terminal: what is typed goes to the session, what happens there is shown as it comes."""
 
+import io
 import sys
 import threading
 import time
@@ -24,7 +25,7 @@ from inspan.runs.follow import follow
 from inspan.stores.run_folder import RunFolder
 
 from .answer_inline import build_permission_answer
-from .chat_input import ChatInput, Left
+from .chat_input import ChatInput, Left, Line
 from .console import Console
 
 _HELP = """\
@@ -45,7 +46,7 @@ class Chat:
         self._state = state
         self._folder = folder
         self._input = given
-        self._console = Console(sys.stdout, live=False)
+        self._console = Console(_Shown(given), live=False)
         self._summary = Summary()
         self._fold = SessionFold()
         self._changed = threading.Condition()
@@ -54,6 +55,7 @@ class Chat:
         self._running: set[str] = set()
         self._code = 0
         self._ended = False
+        self._closing = False
         self._interrupted_at = 0.0
         self._commands: dict[str, Callable[[str], object]] = {
             "help": lambda rest: self._print(_HELP.format(key=self._input.interrupt_key)),
@@ -85,24 +87,36 @@ class Chat:
                 if self._leaves_now():
                     return
 
-    def _take(self, line: str) -> bool:
+    def _take(self, line: Line) -> bool:
         """Carries out one line; whether it was the last."""
-        with self._changed:
-            asked = next(iter(self._list_questions()), None)
+        text, (asked, is_late) = line.text, self._find_question(line)
         if asked:
-            self._answered.add(asked.id)
-            self._send(
-                build_permission_answer(asked, line)
-                if isinstance(asked, PermissionAsked)
-                else Answer(id=asked.id, answers={each.text: line.strip() for each in asked.questions})
-            )
-            return False
-        if not line.strip():
-            return False
-        if line.startswith("/") and not line.startswith("//"):
-            return self._obey(line[1:])
-        self._send_message(line[1:] if line.startswith("//") else line)
+            self._answer(asked, text)
+        elif is_late:
+            self._print("(somebody else has answered it)")
+        elif text.startswith("/") and not text.startswith("//"):
+            return self._obey(text[1:])
+        elif text.strip():
+            self._send_message(text[1:] if text.startswith("//") else text)
         return False
+
+    def _find_question(self, line: Line) -> tuple[OpenQuestion | None, bool]:
+        """What a line answers, and whether it came too late for it; one from a pipe answers whatever is open."""
+        with self._changed:
+            opened = {each.id: each for each in self._list_questions()}
+        if not self._input.is_interactive:
+            return next(iter(opened.values()), None), False
+        return opened.get(line.answers), bool(line.answers) and line.answers not in opened
+
+    def _answer(self, asked: OpenQuestion, text: str) -> None:
+        with self._changed:
+            self._answered.add(asked.id)
+            self._show_turn()
+        self._send(
+            build_permission_answer(asked, text)
+            if isinstance(asked, PermissionAsked)
+            else Answer(id=asked.id, answers={each.text: text.strip() for each in asked.questions})
+        )
 
     def _list_questions(self) -> list[OpenQuestion]:
         """Those that wait for this person; what was answered here is told of a moment later."""
@@ -124,9 +138,11 @@ class Chat:
         with self._changed:
             self._own.add(identity)
             self._running.add(identity)
+            self._show_turn()
         if not self._send(SendMessage(id=identity, text=text)):
             with self._changed:
                 self._running.discard(identity)
+                self._show_turn()
 
     def _send(self, command: Command) -> bool:
         try:
@@ -169,6 +185,8 @@ class Chat:
     def _close(self) -> None:
         if self._ended:
             return
+        self._closing = True
+        self._input.set_turn(mine=False)
         if self._input.is_interactive:
             self._interrupt_turn()
         else:
@@ -195,15 +213,51 @@ class Chat:
             self._code = REASONS[event.reason].exit_code
         if isinstance(event, RunEnded):
             self._ended = True
-            self._input.stop()
+            self._end_input()
         elif shown and not (isinstance(event, MessageSent) and event.id in self._own):
             self._console.show(event)
             if isinstance(event, PermissionAsked) and event.id in self._fold.questions:
                 self._print("  [y] once  [a] always in this project  [n] no, and why")
+        if not self._ended:
+            self._show_turn()
+
+    def _show_turn(self) -> None:
+        """Whose turn it is, and what the next line is for; after what was shown of it."""
+        if not self._closing:
+            question = next(iter(self._list_questions()), None)
+            self._input.expect(question.id if question else "")
+            self._input.set_turn(mine=bool(question) or not self._running)
+
+    def _end_input(self) -> None:
+        if not self._closing:
+            self._input.set_turn(mine=False)
+            self._print("the session has ended")
+            self._input.stop()
 
     def _print(self, text: str) -> None:
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
+        self._input.write(text + "\n")
+
+
+class _Shown(io.StringIO):
+    """The stream that the session is shown on: what is flushed goes to where lines are typed."""
+
+    def __init__(self, given: ChatInput) -> None:
+        super().__init__()
+        self._input = given
+
+    def isatty(self) -> bool:
+        return sys.stdout.isatty()
+
+    def fileno(self) -> int:
+        """For who asks how wide it is."""
+        return sys.stdout.fileno()
+
+    def flush(self) -> None:
+        text = self.getvalue()
+        self.seek(0)
+        self.truncate()
+        if text:
+            self._input.write(text)
 
 
 def _describe_cost(summary: Summary) -> str:

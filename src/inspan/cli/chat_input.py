@@ -1,36 +1,61 @@
-"""Lines for a chat: with history and several lines at a terminal that can do more, else as they come."""
+"""Lines for a chat, and the screen that they are typed at: in plain lines here, with more in `chat_prompt.py`.
+
+A prompt stands on a row of its own and only while it is the person's turn. A line answers a question only if it was
+begun when the question stood on the screen: what was typed before was meant for something else.
+"""
 
 import os
+import select
 import sys
+import termios
+import threading
 from collections.abc import Callable
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from prompt_toolkit.key_binding import KeyPressEvent
+from inspan.system.platform import open_pipe
 
-_PROMPT = "› "
+PROMPT = "› "
 
 
 class Left(Exception):
     """There are no more lines."""
 
 
-class ChatInput(Protocol):
-    """Where lines come from. `interrupt` is called when the person wants the turn to end, in the middle of a line.
+class Line(NamedTuple):
+    """What was typed; `answers` is the id of the question that was asked when it was begun, if one was."""
 
-    `interrupt_key` is the one that does so here.
+    text: str
+    answers: str = ""
+
+
+class ChatInput(Protocol):
+    """Where lines come from and what the session says goes to; all but `read` may be called from any thread.
+
+    `interrupt_key` is the one that interrupts a turn here.
     """
 
     is_interactive: bool
     interrupt_key: str
 
-    def read(self, *, interrupt: Callable[[], None]) -> str:
-        """The next line; raises `Left` at the end, and `KeyboardInterrupt`."""
+    def read(self, *, interrupt: Callable[[], None]) -> Line:
+        """The next line; raises `Left` at the end, and `KeyboardInterrupt`. `interrupt` is called when the person wants
+        the turn to end, in the middle of a line."""
+        ...
+
+    def write(self, text: str) -> None:
+        """Shows what the session says, never behind a prompt."""
+        ...
+
+    def set_turn(self, *, mine: bool) -> None:
+        """Whether it is the person's turn."""
+        ...
+
+    def expect(self, question: str) -> None:
+        """All of a question has been written: lines that are begun from now on answer it; empty where none is open."""
         ...
 
     def stop(self) -> None:
-        """Ends a `read` that waits, where that is possible; from another thread."""
+        """Ends a `read` that waits."""
         ...
 
 
@@ -42,77 +67,75 @@ class PlainInput:
 
     def __init__(self) -> None:
         self.is_interactive = bool(sys.stdin and sys.stdin.isatty())
+        # Who holds it may write, and knows that no line is being taken from the terminal.
+        self._lock = threading.RLock()
+        self._mine = False
+        self._prompted = False
+        self._line_open = False
+        self._question = ""
+        self._stopped, self._stop = open_pipe() if self.is_interactive else (-1, -1)
 
-    def read(self, *, interrupt: Callable[[], None]) -> str:
-        text = self._read_line(_PROMPT)
+    def read(self, *, interrupt: Callable[[], None]) -> Line:
+        with self._lock:
+            self._show_prompt()
+        text, answers = self._read_line()
         while text.endswith("\\"):
-            text = text[:-1] + "\n" + self._read_line("  ")
-        return text
+            with self._lock:
+                self._put("  " if self.is_interactive else "")
+                self._line_open = False
+            text = text[:-1] + "\n" + self._read_line().text
+        return Line(text, answers)
+
+    def write(self, text: str) -> None:
+        with self._lock:
+            if self._prompted:
+                self._put("\n")
+                self._prompted = False
+            self._put(text)
+            self._line_open = not text.endswith("\n")
+            self._show_prompt()
+
+    def set_turn(self, *, mine: bool) -> None:
+        with self._lock:
+            self._mine = mine
+            if self._line_open if mine else self._prompted:
+                self._put("\n")
+                self._line_open = self._prompted = False
+            self._show_prompt()
+
+    def expect(self, question: str) -> None:
+        with self._lock:
+            if question and question != self._question and self.is_interactive:
+                termios.tcflush(sys.stdin, termios.TCIFLUSH)
+            self._question = question
 
     def stop(self) -> None:
         if self.is_interactive:
-            sys.stdout.write("the session has ended: press Enter\n")
-            sys.stdout.flush()
+            os.write(self._stop, b".")
 
-    def _read_line(self, prompt: str) -> str:
-        if self.is_interactive:
-            sys.stdout.write(prompt)
-            sys.stdout.flush()
+    def _show_prompt(self) -> None:
+        if self.is_interactive and self._mine and not self._prompted and not self._line_open:
+            self._put(PROMPT)
+            self._prompted = True
+
+    def _put(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def _read_line(self) -> Line:
+        while self.is_interactive:
+            ready = select.select([sys.stdin, self._stopped], [], [])[0]
+            if self._stopped in ready:
+                raise Left
+            with self._lock:
+                # What made it ready may have been dropped meanwhile, for a question.
+                if select.select([sys.stdin], [], [], 0)[0]:
+                    return self._take_line()
+        return self._take_line()
+
+    def _take_line(self) -> Line:
         line = sys.stdin.readline() if sys.stdin else ""
         if not line:
             raise Left
-        return line.rstrip("\n")
-
-
-class RichInput:
-    """A prompt that stays at the bottom while the session is shown above it: history, several lines, Esc."""
-
-    is_interactive = True
-    interrupt_key = "Esc"
-
-    def __init__(self, history: str) -> None:
-        # Start-up time: only a chat needs it, and it may not be installed.
-        from prompt_toolkit import PromptSession
-        from prompt_toolkit.history import FileHistory
-        from prompt_toolkit.key_binding import KeyBindings
-
-        self._interrupt: Callable[[], None] = lambda: None
-        keys = KeyBindings()
-        keys.add("escape", "enter")(_insert_line)
-        keys.add("escape")(self._on_escape)
-        self._session: PromptSession[str] = PromptSession(_PROMPT, history=FileHistory(history), key_bindings=keys)
-
-    def _on_escape(self, event: "KeyPressEvent") -> None:
-        self._interrupt()
-
-    def read(self, *, interrupt: Callable[[], None]) -> str:
-        from prompt_toolkit.patch_stdout import patch_stdout  # Start-up time, as above.
-
-        self._interrupt = interrupt
-        try:
-            with patch_stdout(raw=True):
-                return self._session.prompt()
-        except EOFError:
-            raise Left from None
-
-    def stop(self) -> None:
-        app: Any = self._session.app
-        loop = app.loop
-        if loop:
-            with suppress(RuntimeError):  # It has ended meanwhile.
-                loop.call_soon_threadsafe(lambda: app.exit(exception=EOFError()) if app.is_running else None)
-
-
-def _insert_line(event: "KeyPressEvent") -> None:
-    event.current_buffer.insert_text("\n")
-
-
-def choose_input(history: str) -> ChatInput:
-    """What this terminal can do; a dumb one, and a pipe, get plain lines."""
-    plain = PlainInput()
-    if not plain.is_interactive or not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb":
-        return plain
-    try:
-        return RichInput(history)
-    except ImportError:
-        return plain
+        self._prompted = self._line_open = False
+        return Line(line.rstrip("\n"), self._question)

@@ -6,6 +6,7 @@ What it shows comes from the log and is redacted already.
 import os
 import signal
 import sys
+import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -26,11 +27,13 @@ from .streams import is_live
 
 if TYPE_CHECKING:
     from inspan.reporters.live_console import LiveConsole, LiveOptions
+    from inspan.reporters.run_clock import LastMinute
 
 LINES = 12
 """How much is shown of a tool's output, unless all is wanted."""
 
 _IDLE_S = 0.5
+_JUST_NOW_S = 2.0
 # A process has one terminal: whoever else writes to it must know what stands there.
 _on_terminal: "list[tuple[LiveConsole, TextIO]]" = []
 
@@ -53,10 +56,13 @@ class Console:
         self._stream = stream or sys.stderr
         self._folder = folder
         self._live: LiveConsole | None = None
+        self._last_minute: LastMinute | None = None
         if live if live is not None else is_live(self._stream):
             self._live = _make_live_console(self._stream, lines=lines, folder=folder, stoppable=stoppable)
         else:
-            self._report = report_events(ConsoleReporter(stream=stream, lines=lines, alone=True))
+            reporter = ConsoleReporter(stream=stream, lines=lines, alone=True)
+            self._report = report_events(reporter, once=lines is not None)
+            self._last_minute = _make_last_minute(folder) if folder else None
 
     def show(self, event: Event, *, at: float | None = None) -> None:
         """Prints what this event has to say, which may be nothing; `at` is when it was told."""
@@ -65,11 +71,15 @@ class Console:
             self._live.show(Record(number=0, at=at or 0.0, event=whole), timed=at is not None)
         else:
             self._report.show(event)
+            if at is not None:
+                self._watch_time(Record(number=0, at=at, event=event))
 
     def skip(self, event: Event, at: float) -> None:
         """Takes an event in that is not to be shown: what follows is told with it in mind."""
         if self._live:
             self._live.skip(Record(number=0, at=at, event=event))
+        elif self._last_minute:
+            self._last_minute.add(Record(number=0, at=at, event=event))
 
     @property
     def answer(self) -> str:
@@ -79,9 +89,25 @@ class Console:
         return self._report.result.output if self._report.result else ""
 
     def tick(self) -> None:
-        """There is nothing new: the clock of the status line goes on."""
+        """There is nothing new: the clock goes on."""
         if self._live:
             self._live.tick()
+        else:
+            self._report.tick()
+            self._watch_time()
+
+    def _watch_time(self, record: Record | None = None) -> None:
+        """Who has no status line is told when a minute is left."""
+        if self._last_minute is None:
+            return
+        now = time.time()
+        if record:
+            self._last_minute.add(record)
+            if now - record.at > _JUST_NOW_S:  # An old log is read: what became of the run comes next.
+                return
+        warning = self._last_minute.warn(now)
+        if warning:
+            self._report.tell(warning)
 
     def wait_s(self) -> float:
         """How long to wait for a record before the next `tick`."""
@@ -159,9 +185,26 @@ def _make_live_console(
     return LiveConsole(screen, _collect_options(folder, lines=lines, stoppable=stoppable))
 
 
+def _make_last_minute(folder: RunFolder) -> "LastMinute":
+    from inspan.reporters.run_clock import LastMinute  # Start-up time: a terminal has a status line.
+
+    task = _read_task(folder)
+    return LastMinute(_read_timeout(task), stays_open=bool(task.get("session")), prompted=bool(task.get("prompt")))
+
+
+def _read_task(folder: RunFolder) -> dict[str, Any]:
+    task: Any = read_json(folder.file("run.json")).get("task") or {}
+    return task
+
+
+def _read_timeout(task: Mapping[str, Any]) -> float | None:
+    from inspan.protocol.limits import Limits  # Start-up time, as above.
+
+    return msgspec.convert(task.get("limits") or {}, Limits).timeout_s
+
+
 def _collect_options(folder: RunFolder | None, *, lines: int | None, stoppable: bool) -> "LiveOptions":
     from inspan.protocol.budget import Budget  # Start-up time, as above.
-    from inspan.protocol.limits import Limits
     from inspan.reporters.live_console import LiveOptions
 
     if folder is None:
@@ -171,7 +214,7 @@ def _collect_options(folder: RunFolder | None, *, lines: int | None, stoppable: 
     return LiveOptions(
         stays_open=bool(task.get("session")),
         prompted=bool(task.get("prompt")),
-        timeout_s=msgspec.convert(task.get("limits") or {}, Limits).timeout_s,
+        timeout_s=_read_timeout(task),
         budget=msgspec.convert(task.get("budgets") or {}, dict[str, Budget]).get("run", Budget()),
         lines=lines,
         stoppable=stoppable,

@@ -65,6 +65,11 @@ class LiveStateFold:
             waited_s=self._waited_s,
         )
 
+    @property
+    def waited_s(self) -> float:
+        """As the state has it."""
+        return self._waited_s
+
     def add(self, record: Record) -> None:
         self._heard_at = record.at
         if isinstance(record.event, ToolOutput):

@@ -21,8 +21,6 @@ from inspan.protocol.events import (
     Event,
     FileChanged,
     MessageEnded,
-    MessageSent,
-    MessageStarted,
     ModelCallEnded,
     RateLimited,
     RunEnded,
@@ -35,9 +33,11 @@ from inspan.protocol.wire import Record
 
 from .ending import format_ending, wrap_segments
 from .events import build_node_result
+from .held_warnings import HeldWarnings
 from .live_screen import LiveScreen, Span
 from .markdown import MarkdownStream, PlainStream
-from .narration import Narrator, TextChunk, describe_failed_call
+from .narration import Narrator, TextChunk
+from .run_clock import RunClock
 from .status_line import RunFigures, format_status
 from .styles import format_chunk
 from .text import Truncator, truncate, truncation_note
@@ -93,7 +93,8 @@ class LiveConsole:
         self._summary = Summary()
         self._state = LiveStateFold(stays_open=self._options.stays_open, prompted=self._options.prompted)
         self._narrator = Narrator()
-        self._markdown = MarkdownStream() if screen.has_colours else PlainStream()
+        stream = MarkdownStream if screen.has_colours else PlainStream
+        self._markdown = stream(columns=lambda: screen.columns)
         self._words = WordWrap(screen)
         self._truncator = Truncator()
         self._tools: dict[str, ToolLine] = {}
@@ -101,10 +102,8 @@ class LiveConsole:
         self._open_tool = ""
         self._last_tool = ""
         self._ended_tool: tuple[ToolCompleted | ToolFailed, float | None, float] | None = None
-        self._warnings: dict[str, int] = {}
-        self._problem = ""
-        self._began_at = 0.0
-        self._waited_before_s = 0.0
+        self._held = HeldWarnings(clock=clock)
+        self._run_clock = RunClock(self._options.timeout_s, self._state)
         self._ending = False
         self._over = False
         self._depth = 0
@@ -147,14 +146,14 @@ class LiveConsole:
             self._show_chunk(chunk, told=handler is not None)
         if handler:
             handler(self, event, at if timed else None)
-        elif isinstance(event, MessageSent | MessageStarted | MessageEnded):
-            self._follow_message(event, at)
+        elif isinstance(event, MessageEnded):
+            self._held.take()  # It has said what became of them.
 
     def skip(self, record: Record) -> None:
         """Takes a record in and shows nothing of it."""
         self._summary.add(record.event)
         self._state.add(record)
-        self._began_at = self._began_at or record.at
+        self._run_clock.add(record)
 
     def tick(self) -> None:
         """Nothing new has come: shows what has waited for more, and the time."""
@@ -204,13 +203,14 @@ class LiveConsole:
             self._screen.forget_status()
 
     def _draw(self) -> None:
+        began_at = self._run_clock.began_at
         if self._options.status and not self._over and self._screen.may_draw:
             self._screen.draw(
                 format_status(
                     self._state.state,
                     self._collect_figures(),
                     # All clocks of the line go on at the same moment, once a second.
-                    now=self._began_at + int(max(0.0, self._clock() - self._began_at)),
+                    now=began_at + int(max(0.0, self._clock() - began_at)),
                     columns=self._screen.columns,
                     cwd=self._cwd,
                     ending=self._ending,
@@ -222,13 +222,12 @@ class LiveConsole:
 
     def _collect_figures(self) -> RunFigures:
         used, budget = self._summary.spent, self._options.budget
-        waited_s = self._state.state.waited_s - self._waited_before_s
         return RunFigures(
-            began_at=self._began_at,
+            began_at=self._run_clock.began_at,
             tokens=used.total if used else None,
             cost_usd=self._summary.cost.usd,
             calls=self._summary.calls,
-            ends_at=None if self._options.timeout_s is None else self._began_at + self._options.timeout_s + waited_s,
+            ends_at=self._run_clock.ends_at,
             budget_usd=budget.usd,
             budget_tokens=budget.tokens,
             budget_calls=budget.calls,
@@ -341,51 +340,25 @@ class LiveConsole:
 
     def on_warning(self, event: ErrorReported | RateLimited | TurnFailed | ModelCallEnded, at: float | None) -> None:
         """What may be the beginning of a failure waits: the run's end tells it once, what goes on tells it before."""
-        chunks = Narrator().narrate(event)
-        if isinstance(event, ModelCallEnded) and chunks:
-            self._problem = describe_failed_call(event)
-        for chunk in chunks:
+        for chunk in Narrator().narrate(event):
             if self._options.lines is None:
+                self._held.note(event)
                 self._leave_tool()
                 self._screen.write_line((chunk.removesuffix("\n"), "yellow"))
             else:
-                words = chunk.removesuffix("\n")
-                self._warnings[words] = self._warnings.get(words, 0) + 1
+                self._held.hold(event, chunk)
 
     def _flush_warnings(self) -> None:
         """The agent goes on: what went wrong before is told in one line each."""
-        if not self._warnings:
-            return
-        self._leave_tool()
-        for words, count in self._warnings.items():
-            times = f" ({count} times)" if count > 1 else ""
-            self._screen.write_line((f"{truncate(words)}{times}", "yellow"))
-        self._warnings.clear()
-        self._problem = ""
-
-    def _drop_retold_warnings(self, message: str, *, retold: bool) -> None:
-        """Leaves those that say something else than the end of the run does."""
-        for words in list(self._warnings):
-            is_the_same = (message and message in words) or words.removeprefix("! ") in message
-            if retold or is_the_same or words.startswith(("! model call ", "! turn failed ")):
-                del self._warnings[words]
+        for chunk in self._held.take():
+            self._leave_tool()
+            self._screen.write_line((truncate(chunk.removesuffix("\n")), "yellow"))
 
     def on_ending_began(self, event: EndingBegan, at: float | None) -> None:
         self._ending = True
 
-    def _follow_message(self, event: MessageSent | MessageStarted | MessageEnded, at: float) -> None:
-        if isinstance(event, MessageEnded):
-            self._warnings.clear()
-        elif isinstance(event, MessageStarted) or not (event.queued or event.steers):
-            self._began_at, self._waited_before_s = at, self._state.state.waited_s
-
     def on_run_ended(self, event: RunEnded, at: float | None) -> None:
-        failure = self._summary.failure
-        # What the agent says of a call that failed is what the gateway said to it, in more words.
-        retold = bool(self._problem and failure and failure.message == event.message)
-        if event.outcome != "completed":
-            self._drop_retold_warnings(event.message, retold=retold)
-        problem = self._problem
+        problem = self._held.settle(event, self._summary.failure)
         self._flush_warnings()
         self._over = True
         self._leave_tool()
@@ -395,8 +368,8 @@ class LiveConsole:
             self._screen.write_line()
         result = build_node_result(self._summary, event)
         for span in format_ending(
-            replace(result, error=problem) if retold else result,
-            has_words=retold,
+            replace(result, error=problem) if problem else result,
+            has_words=bool(problem),
             commands=self._options.commands(event),
             columns=self._screen.columns,
         ):

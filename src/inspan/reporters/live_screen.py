@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TextIO
 
+from .left_edge import NAME, mark_rows, may_become_name
 from .text import Style, apply_style, escape_controls, one_line
 from .width import advance_column, cut_to_width, measure_width
 
@@ -41,6 +42,7 @@ class LiveScreen:
         self._ask_size = size
         self._clock = clock
         self._column = 0
+        self._row = ""
         self._written = False
         self._drawn: str = ""
         self._drawn_at = -1.0
@@ -75,11 +77,11 @@ class LiveScreen:
         """Whether there is none below the text now."""
         return not self._drawn
 
-    def write(self, *spans: Span) -> None:
-        """Goes on in the open line."""
+    def write(self, *spans: Span, theirs: bool = False) -> None:
+        """Goes on in the open line; what others say (`theirs`) never looks like a line of ours."""
         for text, style in spans:
             if text:
-                self._write(escape_controls(text).replace("\t", "    "), style)
+                self._write(escape_controls(text).replace("\t", "    "), style, theirs=theirs)
 
     def write_line(self, *spans: Span) -> None:
         """Texts on a line of their own."""
@@ -139,16 +141,29 @@ class LiveScreen:
             self._stream.write(text)
         self._stream.flush()
 
-    def _write(self, text: str, style: Style) -> None:
-        _, newline, last = text.rpartition("\n")
-        column = advance_column(0 if newline else self._column, last, self.columns)
-        stays = not newline and self._column + measure_width(last) <= self.columns
+    def _write(self, text: str, style: Style, *, theirs: bool = False) -> None:
+        marked, column = self._mark(text, theirs=theirs)
+        stays = "\n" not in text and self._column + measure_width(marked) <= self.columns
         if self._drawn and not stays:
             self._out.append(ERASE_BELOW)
             self._drawn = ""
-        self._out.append(self._paint(text, style))
+        self._out.append(self._paint(marked, style))
         self._written = True
         self._column = column
+
+    def _mark(self, text: str, *, theirs: bool) -> tuple[str, int]:
+        """The text as it may be shown, and the column that it ends at."""
+        begins_row = theirs and not self._column
+        begun, self._row = self._row, ""
+        row = begun + text if begun or begins_row else ""
+        if row and may_become_name(row):
+            self._row = row
+        elif begun and row.lower().startswith(NAME):
+            marked, column = mark_rows(row, column=0, columns=self.columns, at_edge=True)
+            return f"\r{marked}", column
+        if not begins_row and "\n" not in text and self._column + measure_width(text) <= self.columns:
+            return text, self._column + measure_width(text)
+        return mark_rows(text, column=self._column, columns=self.columns, at_edge=begins_row)
 
     def _paint(self, text: str, style: Style) -> str:
         # A style ends with its line, so that nothing of it is left where the terminal scrolls.

@@ -6,12 +6,12 @@ from inspan.folds.live_state import LiveState
 
 from .ending import format_count
 from .live_screen import Span
+from .run_clock import LAST_MINUTE_S
 from .text import Style, one_line
 from .tool_lines import shorten_path, unwrap_command
 from .width import cut_to_width, measure_width
 
 WORKING, _SPINNER = "●", "◐◓◑◒"
-_LAST_MINUTE_S = 60.0
 _NEAR = 0.8
 # The subject takes what the facts leave; its tool's line stands above, and has all of it.
 _AROUND_SUBJECT, _LEAST_SUBJECT = 20, 18
@@ -110,7 +110,7 @@ def _remaining_s(figures: RunFigures, *, now: float) -> float | None:
     if figures.ends_at is None:
         return None
     remaining_s = figures.ends_at - now
-    return max(0.0, remaining_s) if remaining_s <= _LAST_MINUTE_S else None
+    return max(0.0, remaining_s) if remaining_s <= LAST_MINUTE_S else None
 
 
 def _largest_share(figures: RunFigures) -> float:

@@ -115,12 +115,12 @@ def truncation_note(missing_bytes: int) -> str:
 
 
 def wants_colour(stream: TextIO) -> bool:
-    """NO_COLOR and dumb terminals say no, FORCE_COLOR says yes, else a terminal decides."""
+    """NO_COLOR says no, FORCE_COLOR says yes, else a terminal does that is not dumb and has a name."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
         return True
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
+    return stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
 def apply_style(text: str, style: str, *, colour: bool) -> str:

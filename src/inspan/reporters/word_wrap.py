@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from .live_screen import LiveScreen, Span
 from .text import Style
-from .width import advance_column, character_width, measure_width
+from .width import character_width, measure_width
 
 _TOKENS = re.compile(r"\n| +|[^ \n]+")
 _TAB = "    "
@@ -13,7 +13,8 @@ _JOINER = "\N{ZERO WIDTH JOINER}"
 
 
 class WordWrap:
-    """Writes to a screen. Wide characters may be parted anywhere; a word that is longer than a row is, at its edge.
+    """Writes to a screen what others say. Wide characters may be parted anywhere; a word that is longer than a row is,
+    at its edge.
 
     Whatever else is written to the same screen, or becomes of its size, is followed: only the open word counts.
     """
@@ -36,7 +37,7 @@ class WordWrap:
 
     def write_verbatim(self, *spans: Span) -> None:
         """The same, left to the terminal: code and tables are what they are."""
-        self._screen.write(*spans)
+        self._screen.write(*spans, theirs=True)
 
     def _follow_screen(self) -> None:
         screen = self._screen
@@ -50,7 +51,7 @@ class WordWrap:
 
     def _write_token(self, token: str, style: Style) -> None:
         if token == "\n":
-            self._screen.write((token, ""))
+            self._screen.write((token, ""), theirs=True)
             self._blank = True
             self._begin_word(0)
         elif token[0] == " ":
@@ -66,8 +67,8 @@ class WordWrap:
     def _write_spaces(self, spaces: str, style: Style) -> None:
         """Those that do not fit are what the line is broken at."""
         shown = spaces[: max(0, self._columns - self._column)]
-        self._screen.write((shown, style))
-        self._begin_word(self._column + len(shown))
+        self._screen.write((shown, style), theirs=True)
+        self._begin_word(self._screen.column)
 
     def _write_word(self, piece: str, style: Style) -> None:
         width = self._width + measure_width(piece)
@@ -76,8 +77,8 @@ class WordWrap:
         if self._can_move:
             self._word.append((piece, style))
         self._width = width
-        self._screen.write((piece, style))
-        self._column = advance_column(self._column, piece, self._columns)
+        self._screen.write((piece, style), theirs=True)
+        self._column = self._screen.column
 
     @property
     def _can_move(self) -> bool:
@@ -88,8 +89,8 @@ class WordWrap:
         """To a row of its own, with what of it is shown already."""
         if self._word:
             self._screen.retract(self._start)
-        self._screen.write(("\n", ""), *self._word)
-        self._word, self._start, self._column = [], 0, self._width
+        self._screen.write(("\n", ""), *self._word, theirs=True)
+        self._word, self._start, self._column = [], 0, self._screen.column
 
 
 def _split(text: str) -> Iterator[str]:

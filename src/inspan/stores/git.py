@@ -13,6 +13,8 @@ import msgspec
 _KEPT_VARIABLES = ("PATH", "HOME", "XDG_CONFIG_HOME")
 _USERS_CONFIGURATION = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM")
 _MESSAGE_CHARACTERS = 300
+# Git's words for an object that is not there, in the language that it is called in (`LC_ALL`).
+_LACKS_OBJECT = ("bad object", "unable to read", "missing object")
 QUIET_SETTINGS = (
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -153,9 +155,11 @@ def check_step(step: Step) -> Steps[None]:
 
 
 def failure_message(argv: Sequence[str], stderr: bytes) -> str:
-    """A sentence from the last line that a call left on stderr."""
+    """A sentence from the last line that a call left on stderr; for what an agent can easily do, one of our own."""
     lines = stderr.decode(errors="replace").strip().splitlines()
     said = lines[-1][:_MESSAGE_CHARACTERS] if lines else "it did not say why"
+    if any(words in said for words in _LACKS_OBJECT):
+        return "The repository does not have all of its objects any more: its .git was deleted, replaced or damaged."
     return f"`git {argv[3]}` failed: {said.rstrip('.')}."
 
 

@@ -2,13 +2,14 @@
 
 import os
 import signal
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from inspan.cli.chat import Chat
-from inspan.cli.chat_input import choose_input
+from inspan.cli.chat_input import ChatInput, PlainInput
 from inspan.cli.commands.run import choose_session, configure_session, print_resumed
 from inspan.cli.commands.run import command as run_command
 from inspan.cli.run_names import choose_hint_name
@@ -51,7 +52,7 @@ def open_chat(context: click.Context, options: Mapping[str, Any]) -> int:
         click.echo(f"inspan: session {folder.run_id} is taken up again", err=True)
     state = state_home()
     history = os.path.join(make_private_folder(state), "chat-history")
-    code = Chat(state, folder, choose_input(history)).run(after=after)
+    code = Chat(state, folder, _choose_input(history)).run(after=after)
     click.echo(f"inspan: closed; go on with `inspan chat --resume {choose_hint_name(folder)}`", err=True)
     return code
 
@@ -66,6 +67,18 @@ def _find_open_session(name: str) -> RunFolder | None:
         return None
     described: Any = read_json(folder.file("run.json"))
     return folder if described["task"].get("session") and send_command(folder.socket, Ping()) else None
+
+
+def _choose_input(history: str) -> ChatInput:
+    """What this terminal can do; a dumb one, and a pipe, get plain lines."""
+    plain = PlainInput()
+    if not plain.is_interactive or not sys.stdout.isatty() or os.environ.get("TERM", "") in ("", "dumb"):
+        return plain
+    try:
+        from inspan.cli.chat_prompt import RichInput  # What it is made with is an optional extra.
+    except ImportError:
+        return plain
+    return RichInput(history)
 
 
 command = click.Command(

@@ -13,8 +13,10 @@ from inspan.cli.run_names import RunName, choose_hint_name, pick_run
 from inspan.folds.costs import read_run_cost
 from inspan.protocol.ids import make_short_name
 from inspan.reporters.call_summary import calls_to_dict, format_calls
+from inspan.reporters.left_edge import mark_text
 from inspan.reporters.states import format_live_state
 from inspan.reporters.text import escape_controls, one_line
+from inspan.reporters.width import find_width
 from inspan.runs.find import refresh_run
 from inspan.runs.names import read_own_name
 from inspan.runs.undo import UndoRecord, read_undo_records
@@ -61,7 +63,8 @@ def command(run: str, as_json: bool) -> None:
     for line in format_calls(summary):
         click.echo(f"  {escape_controls(line)}")
     if summary.answer:
-        click.echo(f"\n{escape_controls(truncate(summary.answer))}\n")
+        answer = escape_controls(truncate(summary.answer))
+        click.echo(f"\n{mark_text(answer, columns=find_width(sys.stdout))}\n")
     if summary.ended:
         console.show(summary.ended)
         if undone:
