@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 Reach = Literal["open", "gateway", "none", "allow"]
 
-_USUAL_PORTS = (80, 443)
+USUAL_PORTS = (80, 443)
 _ALLOW = "allow="
 _NEXT_STEP = "Use none, gateway, open, or allow=HOST[:PORT],… such as allow=pypi.example,*.example.org,10.0.0.5:8080."
 _LABEL = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
@@ -32,7 +32,7 @@ class HostRule(msgspec.Struct, frozen=True, kw_only=True):
 
     def matches(self, host: str, port: int) -> bool:
         """Whether the rule is about this host, given as `normalize_host` gives it."""
-        if port != self.port and (self.port is not None or port not in _USUAL_PORTS):
+        if port != self.port and (self.port is not None or port not in USUAL_PORTS):
             return False
         return host.endswith(self.host[1:]) if self.host.startswith("*.") else host == self.host
 
@@ -60,7 +60,7 @@ class NetworkPolicy(msgspec.Struct, frozen=True, kw_only=True):
     def local_ports(self) -> dict[int, str]:
         """The ports of this machine that are on the list, with the host that the list names."""
         named = [rule for rule in self.rules if rule.host in _THIS_MACHINE]
-        return {port: rule.host for rule in named for port in ([rule.port] if rule.port else _USUAL_PORTS)}
+        return {port: rule.host for rule in named for port in ([rule.port] if rule.port else USUAL_PORTS)}
 
     def __str__(self) -> str:
         return f"{_ALLOW}{','.join(map(str, self.rules))}" if self.reach == "allow" else self.reach
@@ -92,6 +92,11 @@ def normalize_host(host: str) -> str:
     if address := _parse_address(host):
         return str(address)
     return host if _NAME.fullmatch(host) and not host.startswith("*") else ""
+
+
+def format_place(host: str, port: int) -> str:
+    """A host and its port as a rule has them: the brackets keep an address of IPv6 apart from its port."""
+    return str(HostRule(host=host, port=port))
 
 
 def is_address(host: str) -> bool:

@@ -17,7 +17,7 @@ from inspan.containment.sweep import kill_run_processes
 from inspan.contracts.sandbox import ExecResult
 from inspan.errors import SandboxUnusable
 from inspan.gateway.egress import EgressProxy, PortForward
-from inspan.protocol.network import NetworkPolicy
+from inspan.protocol.network import NetworkPolicy, format_place
 from inspan.protocol.plan import Entry
 from inspan.system import forking
 from inspan.system.cancellation import run_to_end
@@ -130,7 +130,7 @@ class _WayOut:
 
     def _on_refused(self, host: str, port: int) -> None:
         if len(self.refused) < _MAX_HOSTS:
-            self.refused[f"{host}:{port}"] = None
+            self.refused[format_place(host, port)] = None
 
 
 async def _run(command: Command, timeout_s: float | None, limit_bytes: int) -> ExecResult:
