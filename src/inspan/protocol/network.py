@@ -70,14 +70,17 @@ class NetworkPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return next((rule for rule in self.rules if rule.matches(host, port)), None)
 
 
-def parse_network(text: str) -> NetworkPolicy:
-    """Reads `none`, `gateway`, `open` or `allow=HOST[:PORT],…`; raises `BadInput`."""
+def parse_network(text: str, *, field: str = "--net") -> NetworkPolicy:
+    """Reads `none`, `gateway`, `open` or `allow=HOST[:PORT],…`; raises `BadInput` about the `field`."""
     if text in ("none", "gateway", "open"):
         return NetworkPolicy(reach=text)
     entries = text.removeprefix(_ALLOW).split(",")
     if not text.startswith(_ALLOW) or not any(entry.strip() for entry in entries):
-        raise BadInput("--net", text, "it says no network that a sandbox can have.", next_step=_NEXT_STEP)
-    return NetworkPolicy(reach="allow", rules=tuple(_parse_rule(entry.strip(), text) for entry in entries))
+        raise BadInput(field, text, "it says no network that a sandbox can have.", next_step=_NEXT_STEP)
+    try:
+        return NetworkPolicy(reach="allow", rules=tuple(_parse_rule(entry.strip()) for entry in entries))
+    except ValueError as error:
+        raise BadInput(field, text, str(error), next_step=_NEXT_STEP) from error
 
 
 def normalize_host(host: str) -> str:
@@ -125,14 +128,15 @@ def _parse_address(host: str) -> "IPv4Address | IPv6Address | None":
     return mapped or address
 
 
-def _parse_rule(entry: str, text: str) -> HostRule:
+def _parse_rule(entry: str) -> HostRule:
+    """Raises `ValueError` with what is wrong with it."""
     host, port = _split_port(entry)
     wild = host.startswith("*.")
     name = normalize_host(host.removeprefix("*."))
     if not name or (wild and (is_address(name) or "." not in name)):
-        raise BadInput("--net", text, f"{entry!r} is not a host.", next_step=_NEXT_STEP)
+        raise ValueError(f"{entry!r} is not a host.")
     if port is not None and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise BadInput("--net", text, f"{entry!r} has no port from 1 to 65535.", next_step=_NEXT_STEP)
+        raise ValueError(f"{entry!r} has no port from 1 to 65535.")
     return HostRule(host=f"*.{name}" if wild else name, port=int(port) if port else None)
 
 
