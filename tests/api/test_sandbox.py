@@ -5,10 +5,13 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from math import inf, nan
 from pathlib import Path
+from typing import Any, cast
 
 import anyio
 import msgspec
@@ -427,14 +430,44 @@ async def test_the_loader_of_a_sandboxes_own_program_obeys_nothing_that_is_meant
         ("bwrap", {"pids": 0}, "more than 0"),
         ("podman", {"net": "gateway"}, "only a run of an agent has a gateway"),
         ("bwrap", {"env": {"A=B": "x"}}, "not a valid variable name"),
+        ("bwrap", {"read": "/etc"}, r"^read '/etc': it is not a list"),
+        ("bwrap", {"read": b"/etc"}, "^read "),
+        ("bwrap", {"read": Path("/etc")}, "^read .*it is not a list"),
+        ("bwrap", {"read": [""]}, "^read '': it is empty"),
+        ("bwrap", {"cwd": ""}, "^cwd '': it is empty"),
+        ("bwrap", {"cwd": "/no/such/folder"}, "^cwd .*give another cwd"),
+        ("bwrap", {"net": "blah"}, r"^net 'blah'"),
+        ("bwrap", {"net": "allow=a b"}, r"^net 'allow=a b'"),
+        ("bwrap", {"net": None}, "^net None: it is not text"),
+        ("bwrap", {"image": 5}, "^image 5: it is not text"),
+        ("bwrap", {"memory": "4g"}, r"^memory '4g': .* 4 \* 1024"),
+        ("bwrap", {"memory": 1.5}, "^memory 1.5: it is not a whole number"),
+        ("bwrap", {"memory": 2**20}, "^memory 1048576: nothing can be started with less than 4194304 bytes"),
+        ("bwrap", {"memory": 2**64}, "^memory .*too large"),
+        ("bwrap", {"cpus": "2"}, "^cpus '2': it is not a number of processors"),
+        ("bwrap", {"cpus": float("inf")}, "^cpus inf: it is too large"),
+        ("bwrap", {"cpus": float("nan")}, "^cpus nan: a limit must be more than 0 processors"),
+        ("bwrap", {"cpus": 1e9}, "^cpus 1000000000.0: it is too large"),
+        ("bwrap", {"cpus": 0.0001}, "^cpus 0.0001: nothing can be started with less than 0.01 processors"),
+        ("bwrap", {"pids": 1.5}, "^pids 1.5: it is not a whole number"),
+        ("bwrap", {"pids": True}, "^pids True: it is not a whole number"),
+        ("bwrap", {"pids": 3}, "^pids 3: nothing can be started with less than 4 processes"),
+        ("bwrap", {"pids": 2**30}, "^pids .*too large"),
+        ("bwrap", {"env": {"A": 1}}, "^env A '…': it is not text, but of the type int"),
+        ("bwrap", {"env": {"A": "secret\0"}}, "^env A '…': it contains a NUL byte"),
+        ("bwrap", {"env": {1: "x"}}, "^env 1: it is not text"),
+        ("bwrap", {"env": ["A"]}, r"^env \['A'\]: it is not a mapping"),
+        ("bwrap", {"output_limit_bytes": None}, "^output_limit_bytes None"),
+        ("bwrap", {"output_limit_bytes": 0}, "^output_limit_bytes 0"),
     ],
 )
 async def test_what_cannot_be_opened_is_refused(
     run_env: RunEnv, name: str, options: dict[str, object], words: str
 ) -> None:
-    with pytest.raises(BadInput, match=words):
+    with pytest.raises(BadInput, match=words) as caught:
         async with inspan.open_sandbox(name, **{"cwd": run_env.work, **options}):  # pyright: ignore[reportArgumentType]  wrong on purpose
             pass
+    assert caught.value.next_step and "--" not in str(caught.value)
 
 
 @pytest.mark.parametrize("argv", ["ls", [], [""], ["-x"], ["a\0b"]])
@@ -442,6 +475,35 @@ async def test_what_is_no_command_is_refused(kind: Kind, argv: list[str]) -> Non
     async with kind() as box:
         with pytest.raises(BadInput, match="argv"):
             await box.exec(argv)
+
+
+async def test_values_of_a_wrong_type_are_refused_by_name(run_env: RunEnv) -> None:
+    many, long = ["echo"] * 10_000, ["echo", "x" * 3_000_000]
+    async with inspan.open_sandbox("bwrap", cwd=run_env.work) as opened:
+        box: Any = opened
+        wrong: list[tuple[Callable[[], Awaitable[object]], str]] = [
+            *(
+                (partial(box.exec, argv), "^argv ")
+                for argv in (["echo", 5], [b"echo"], [Path("/bin/echo")], b"ls", 5, ["\ud800"], many, long)
+            ),
+            *((partial(box.exec, ["true"], env=env), "^env ") for env in ({"A": 1}, {1: "x"}, {"A": "\0"}, ["A"], "A")),
+            *((partial(box.exec, ["true"], timeout_s=time), "^timeout_s ") for time in ("5", nan, inf, 0, -1, True)),
+            (partial(box.exec, ["true"], stdin="text"), "^stdin "),
+            *(
+                (partial(box.upload, {"first": b"x", **files}), "^upload ")
+                for files in cast(
+                    list[dict[Any, Any]], [{"x": None}, {"x": 5}, {5: "x"}, {b"b": b"x"}, {"x": "\udcff"}]
+                )
+            ),
+            (partial(box.upload, ["x"]), "^upload "),
+            (partial(box.restore, ["x"]), "^snapshot "),
+        ]
+        for call, words in wrong:
+            with pytest.raises(BadInput, match=words) as caught:
+                await call()
+            assert caught.value.next_step and "--" not in str(caught.value)
+        assert os.listdir(run_env.work) == [], "nothing is written before all of it was looked at"
+        assert (await box.exec(["true"])).exit_code == 0
 
 
 class _Leaky(AgentSandbox):

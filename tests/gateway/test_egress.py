@@ -9,7 +9,7 @@ import pytest
 
 from inspan.gateway import egress
 from inspan.gateway.egress import EgressProxy
-from inspan.protocol.network import parse_network
+from inspan.protocol.network import format_place, parse_network
 
 Answer = Callable[[bytes], bytes]
 
@@ -114,7 +114,7 @@ def test_a_host_that_is_not_on_the_list_is_refused_by_every_name(target: str, ho
         refused: list[tuple[str, int]] = []
         async with _open_proxy("allow=allowed.example", refused=refused) as port:
             got = await _ask(port, f"{target} HTTP/1.1\r\nHost: allowed.example\r\n\r\n".encode())
-        assert got.startswith(b"HTTP/1.1 403 ") and f"{host[0]}:{host[1]} is not on the list".encode() in got
+        assert got.startswith(b"HTTP/1.1 403 ") and f"{format_place(*host)} is not on the list".encode() in got
         assert refused == [host]
 
     _run(test)

@@ -22,7 +22,17 @@ from inspan.system.cancellation import run_to_end, wait_for_end
 from inspan.system.threads import MAX_WAITING, call_in_thread
 
 from .in_process import require_loop
-from .options import Path, merge_choice, path_of
+from .options import Path, merge_choice
+from .sandbox_inputs import (
+    check_output_limit,
+    check_texts,
+    check_timeout,
+    read_env,
+    read_files,
+    read_limits,
+    read_path,
+    read_paths,
+)
 
 OUTPUT_LIMIT_BYTES = 8 * 1024 * 1024
 _TEARDOWN_S = 30.0
@@ -43,12 +53,14 @@ class AgentSandbox:
         limits: Limits,
         output_limit_bytes: int,
     ) -> None:
+        check_texts(kind=kind, net=net, image=image)
+        check_output_limit(output_limit_bytes)
         self._kind = kind
-        self._work_dir = os.path.realpath(path_of("cwd", cwd))
+        self._work_dir = os.path.realpath(read_path("cwd", cwd))
         self._net = net
-        self._read = tuple(path_of("read", each) for each in read)
+        self._read = read_paths("read", read)
         self._image = image
-        self._env = dict(env)
+        self._env = read_env(env)
         self._limits = limits
         self._output_limit_bytes = output_limit_bytes
         self._planned: CommandBox | None = None
@@ -103,8 +115,9 @@ class AgentSandbox:
         planned = self._require_open()
         if not isinstance(cast(object, stdin), bytes):
             raise BadInput("stdin", stdin, "it is not bytes.", next_step="Encode it: text.encode().")
+        check_timeout(timeout_s)
         command = build_command(
-            planned, argv, env=env or {}, stdin=stdin, groups=self._groups, run_id=f"box-{os.urandom(8).hex()}"
+            planned, argv, env=read_env(env), stdin=stdin, groups=self._groups, run_id=f"box-{os.urandom(8).hex()}"
         )
         running = start_command(command, timeout_s=timeout_s, limit_bytes=self._output_limit_bytes)
         self._running.add(running)
@@ -124,7 +137,8 @@ class AgentSandbox:
         the mapping are written by then.
         """
         self._require_open()
-        await call_in_thread(lambda: self._upload(files), limit=MAX_WAITING)
+        contents = read_files(files)
+        await call_in_thread(lambda: self._upload(contents), limit=MAX_WAITING)
 
     async def snapshot(self) -> str:
         """Keeps the files of `work_dir` as they are now, but for those that git ignores; gives a name for `restore`.
@@ -138,6 +152,7 @@ class AgentSandbox:
         repository stay as they are.
         """
         checkpoints = self._checkpoints()
+        check_texts(snapshot=snapshot)
         await call_in_thread(lambda: checkpoints.restore(snapshot), limit=MAX_WAITING)
 
     async def teardown(self) -> None:
@@ -207,10 +222,10 @@ class AgentSandbox:
         message = f"The sandbox {self._kind} of {self._work_dir} is not open."
         return SandboxUnusable(message, next_step="Use it inside of `async with inspan.open_sandbox(…) as box:`.")
 
-    def _upload(self, files: Mapping[str, bytes | str]) -> None:
+    def _upload(self, files: Mapping[str, bytes]) -> None:
         space = Workspace(self._work_dir, writable=(self._work_dir,))
         for path, content in files.items():
-            if problem := space.put(path, content.encode() if isinstance(content, str) else content):
+            if problem := space.put(path, content):
                 step = f"Give a path that lies in {self._work_dir}."
                 raise BadInput("upload", path, f"{problem.removeprefix(f'{path}: ')}.", next_step=step)
 
@@ -249,7 +264,7 @@ def open_sandbox(
     `net` is `none` (the default where it can be held), `open` or `allow=HOST,…`; `read` are paths that it may read
     besides the system's and its own. `memory` (bytes), `cpus` and `pids` hold for all that runs in it together. `env`
     is added to the little of the caller's environment that commands get. Of what a command writes, so many bytes are
-    kept of each stream.
+    kept of each stream. Raises `BadInput` for a value of a wrong type.
     """
     return AgentSandbox(
         kind,
@@ -257,8 +272,8 @@ def open_sandbox(
         net=net,
         read=read,
         image=image,
-        env=env or {},
-        limits=Limits(memory_bytes=memory, cpus=cpus, pids=pids),
+        env=read_env(env),
+        limits=read_limits(memory, cpus, pids),
         output_limit_bytes=output_limit_bytes,
     )
 

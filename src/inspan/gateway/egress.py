@@ -13,7 +13,7 @@ from inspan.errors import BadInput
 from inspan.framing.http import HEAD_LIMIT_BYTES, NotHttp, RequestHead, RequestReader
 from inspan.gateway.http.connector import CONNECT_TIMEOUT_S, resolve_addresses
 from inspan.gateway.http.routes import Origin, Proxy, proxy_for
-from inspan.protocol.network import HostRule, NetworkPolicy, is_public_enough, normalize_host
+from inspan.protocol.network import HostRule, NetworkPolicy, format_place, is_public_enough, normalize_host
 
 _HEAD_S = 10.0
 _CLOSE_S = 2.0
@@ -130,19 +130,19 @@ class EgressProxy:
         await _join((reader, writer), upstream)
 
     async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        rule = self._policy.find_rule(host, port)
+        rule, place = self._policy.find_rule(host, port), format_place(host, port)
         if rule is None:
             self._on_refused(host, port)
-            raise _Rejected(403, f"{host}:{port} is not on the list of hosts that this run may reach (--net)")
+            raise _Rejected(403, f"{place} is not on the list of hosts that this run may reach (--net)")
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 origin = Origin(scheme="https" if port == 443 else "http", host=host, port=port)
                 proxy = proxy_for(origin, self._proxies)
                 return await (_open_tunnel(origin, proxy) if proxy else _open_directly(origin, rule))
         except TimeoutError:
-            raise _Rejected(502, f"{host}:{port} did not answer within {CONNECT_TIMEOUT_S:g} s") from None
+            raise _Rejected(502, f"{place} did not answer within {CONNECT_TIMEOUT_S:g} s") from None
         except (OSError, BadInput, NotHttp) as error:
-            raise _Rejected(502, f"{host}:{port} cannot be reached: {error}") from error
+            raise _Rejected(502, f"{place} cannot be reached: {error}") from error
 
 
 async def _read_head(reader: asyncio.StreamReader) -> RequestHead:

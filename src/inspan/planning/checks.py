@@ -3,7 +3,7 @@
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -24,6 +24,12 @@ _UNITS = {
     "cpus": "processors",
     "pids": "processes",
 }
+# What the way into a sandbox takes by itself, and a command in it; the kernel holds no smaller share of a processor.
+_LEAST = {"memory_bytes": 4 * 1024**2, "cpus": 0.01, "pids": 4}
+# As many processes as Linux can have, and more processors than there are.
+_MOST = {"cpus": 1e6, "pids": 2**22}
+_SWITCH_OFF = "to switch it off, use off on the command line, None in a program."
+_NO_NAMES: Mapping[str, str] = {}
 _CWD_NEXT = "Create it, or pass another with --cwd."
 
 _ARGUMENTS = (
@@ -119,10 +125,10 @@ def _check_word(field: str, value: str) -> None:
         raise BadInput(field, value, "it contains a NUL byte.", next_step="Remove it.")
 
 
-def check_variable(name: str) -> None:
+def check_variable(name: str, *, next_step: str = "Use --env NAME=VALUE.") -> None:
     """Raises `BadInput` for what is no name of a variable."""
     if not name or "=" in name or "\0" in name:
-        raise BadInput("env", name, "not a valid variable name.", next_step="Use --env NAME=VALUE.")
+        raise BadInput("env", name, "not a valid variable name.", next_step=next_step)
 
 
 def check_boxed_folder(field: str, path: str) -> None:
@@ -161,10 +167,10 @@ def _is_within(path: str, folder: str) -> bool:
     return f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
-def check_cwd(cwd: str) -> None:
+def check_cwd(cwd: str, *, next_step: str = _CWD_NEXT) -> None:
     """Raises `BadInput` for a working folder that is none: before anything is looked for in it, and blamed."""
     _check_word("cwd", cwd)
-    _check_folder("cwd", cwd, next_step=_CWD_NEXT)
+    _check_folder("cwd", cwd, next_step=next_step)
 
 
 def _check_folder(field: str, path: str, *, next_step: str) -> None:
@@ -242,20 +248,19 @@ def _check_budgets(task: Task) -> None:
                 raise BadInput(f"prices {model}", {field: value}, "it is not a price.", next_step=step)
 
 
-def check_limits(limits: Limits) -> None:
-    """Raises `BadInput` for a limit that is none."""
+def check_limits(limits: Limits, *, names: Mapping[str, str] = _NO_NAMES) -> None:
+    """Raises `BadInput` for a limit that is none, or that nothing could be started under, or that the kernel does not
+    take. `names` are those of fields that the caller knows by another one.
+    """
     for field in limits.__struct_fields__:
-        value = getattr(limits, field)
-        if isinstance(value, int) and value > _LARGEST:
-            step = "Give less; to switch it off, use off on the command line, None in a program."
-            raise BadInput(field, value, "it is too large.", next_step=step)
-        if field == "answer_timeout_s" and value == 0:
-            continue  # Nobody is there to answer.
-        if value is not None and not value > 0:
-            unit = _UNITS.get(field, "seconds")
-            raise BadInput(
-                field,
-                value,
-                f"a limit must be more than 0 {unit}.",
-                next_step="Give more; to switch it off, use off on the command line, None in a program.",
-            )
+        value, named, unit = getattr(limits, field), names.get(field, field), _UNITS.get(field, "seconds")
+        if value is None or (field == "answer_timeout_s" and value == 0):
+            continue  # Off; or nobody is there to answer.
+        if value > _MOST.get(field, _LARGEST):
+            raise BadInput(named, value, "it is too large.", next_step=f"Give less; {_SWITCH_OFF}")
+        if not value > 0:
+            problem = f"a limit must be more than 0 {unit}."
+            raise BadInput(named, value, problem, next_step=f"Give more; {_SWITCH_OFF}")
+        if value < _LEAST.get(field, 0):
+            problem = f"nothing can be started with less than {_LEAST[field]} {unit}."
+            raise BadInput(named, value, problem, next_step=f"Give more; {_SWITCH_OFF}")

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import msgspec
 
@@ -9,7 +10,7 @@ from inspan.agents.modules import load_sandbox
 from inspan.containment import containment
 from inspan.containment.control_groups import create_groups, remove_groups
 from inspan.contracts.sandbox import Box, Sandbox
-from inspan.errors import BadInput
+from inspan.errors import BadInput, SandboxUnusable
 from inspan.framing.proxy import proxy_variables
 from inspan.protocol.limits import Limits
 from inspan.protocol.network import NetworkPolicy, parse_network
@@ -26,6 +27,10 @@ _FIRST_PORT, _LAST_PORT = 8080, 65535
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "VIRTUAL_ENV")
 _LOCALE = "LC_"
 _CONTAINER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_ENV_STEP = 'Give names and values as text: {"NAME": "value"}.'
+# bubblewrap takes 9000, its own among them.
+_MOST_WORDS = 8000
+_LIMITS_STEP = "Leave memory, cpus and pids out, or run where control groups can be made: `inspan doctor` tells."
 # A shell in between: it looks for the program inside, and leaves with 127 where there is none.
 _FIND_INSIDE = ("/bin/sh", "-c", 'exec "$@"', "sh")
 
@@ -58,10 +63,9 @@ def plan_box(
     host_env: Mapping[str, str],
 ) -> CommandBox:
     """Checks all of it and that it works here; raises `BadInput` and `SandboxUnusable`, and makes nothing."""
-    check_cwd(cwd)
-    for name in env:
-        check_variable(name)
-    check_limits(limits)
+    check_cwd(cwd, next_step="Create it, or give another cwd.")
+    _check_env(env)
+    check_limits(limits, names={"memory_bytes": "memory"})
     sandbox = load_sandbox(kind)
     network = _choose_network(sandbox, net)
     _check_read(sandbox, read)
@@ -86,8 +90,7 @@ def build_command(
 ) -> Command:
     """The process that runs a command in the box; raises `BadInput` for what is no command."""
     _check_argv(argv)
-    for name in env:
-        check_variable(name)
+    _check_env(env)
     sandbox, network = planned.sandbox, planned.box.network
     entry = _build_entry(planned, groups)
     inner = {**planned.env, **env, "JRUN_ID": run_id}
@@ -114,7 +117,10 @@ def build_command(
 
 def open_groups(limits: Limits) -> list[str]:
     """The control groups that hold these limits for all commands of a box; raises `SandboxUnusable`."""
-    return create_groups(f"box-{os.urandom(8).hex()}", limits) if limits.resources else []
+    try:
+        return create_groups(f"box-{os.urandom(8).hex()}", limits) if limits.resources else []
+    except SandboxUnusable as error:
+        raise SandboxUnusable(error.message, next_step=_LIMITS_STEP) from error
 
 
 def close_groups(groups: list[str]) -> None:
@@ -124,7 +130,7 @@ def close_groups(groups: list[str]) -> None:
 
 def _choose_network(sandbox: Sandbox, net: str) -> NetworkPolicy:
     """Nothing where that can be held, unless more is asked for."""
-    policy = parse_network(net) if net else NetworkPolicy(reach="none" if sandbox.boundary else "open")
+    policy = parse_network(net, field="net") if net else NetworkPolicy(reach="none" if sandbox.boundary else "open")
     if policy.reach == "gateway":
         step = "Use none, open or allow=HOST,… ; a run of an agent in it has its gateway all the same."
         raise BadInput("net", net, "only a run of an agent has a gateway.", next_step=step)
@@ -183,9 +189,38 @@ def _pick_env(env: Mapping[str, str], sandbox: Sandbox) -> dict[str, str]:
 
 
 def _check_argv(argv: Sequence[str]) -> None:
-    if isinstance(argv, str) or not argv or not argv[0] or argv[0].startswith("-"):
-        step = 'Give a list of words that begins with a program: ["pytest", "-q"].'
-        raise BadInput("argv", argv, "it is not a command.", next_step=step)
+    step = 'Give a list of words that begins with a program: ["pytest", "-q"].'
+    if isinstance(argv, str | bytes) or not isinstance(cast(object, argv), Sequence):
+        raise BadInput("argv", argv, "it is not a list of words.", next_step=step)
     for word in argv:
-        if "\0" in word:
-            raise BadInput("argv", word, "it contains a NUL byte.", next_step="Remove it.")
+        _check_text("argv", word, shown=word)
+    if not argv or not argv[0] or argv[0].startswith("-"):
+        raise BadInput("argv", argv, "it is not a command.", next_step=step)
+    if len(argv) > _MOST_WORDS:
+        step = "Give them by stdin, as for xargs, or in a file that was uploaded."
+        raise BadInput("argv", argv[0], f"{len(argv)} words are more than {_MOST_WORDS}.", next_step=step)
+
+
+def _check_env(env: Mapping[str, str]) -> None:
+    """Of a variable that cannot be used only the name is told: its value may be a secret."""
+    if not isinstance(cast(object, env), Mapping):
+        raise BadInput("env", env, "it is not a mapping.", next_step=_ENV_STEP)
+    for name, value in env.items():
+        _check_text("env", name, shown=name)
+        check_variable(name, next_step=_ENV_STEP)
+        _check_text(f"env {name}", value, shown="…")
+
+
+def _check_text(field: str, value: object, *, shown: object) -> None:
+    """Raises `BadInput` for what cannot be handed to a process as a word. Bytes that are not UTF-8 can, as Python
+    reads them in names of files.
+    """
+    if not isinstance(value, str):
+        problem = f"it is not text, but of the type {type(value).__name__}."
+        raise BadInput(field, shown, problem, next_step="Give a str.")
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError as error:
+        raise BadInput(field, shown, "it has half of a character in it.", next_step="Write it in UTF-8.") from error
+    if "\0" in value:
+        raise BadInput(field, shown, "it contains a NUL byte.", next_step="Remove it.")

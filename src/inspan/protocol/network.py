@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 Reach = Literal["open", "gateway", "none", "allow"]
 
-_USUAL_PORTS = (80, 443)
+USUAL_PORTS = (80, 443)
 _ALLOW = "allow="
 _NEXT_STEP = "Use none, gateway, open, or allow=HOST[:PORT],… such as allow=pypi.example,*.example.org,10.0.0.5:8080."
 _LABEL = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
@@ -32,7 +32,7 @@ class HostRule(msgspec.Struct, frozen=True, kw_only=True):
 
     def matches(self, host: str, port: int) -> bool:
         """Whether the rule is about this host, given as `normalize_host` gives it."""
-        if port != self.port and (self.port is not None or port not in _USUAL_PORTS):
+        if port != self.port and (self.port is not None or port not in USUAL_PORTS):
             return False
         return host.endswith(self.host[1:]) if self.host.startswith("*.") else host == self.host
 
@@ -60,7 +60,7 @@ class NetworkPolicy(msgspec.Struct, frozen=True, kw_only=True):
     def local_ports(self) -> dict[int, str]:
         """The ports of this machine that are on the list, with the host that the list names."""
         named = [rule for rule in self.rules if rule.host in _THIS_MACHINE]
-        return {port: rule.host for rule in named for port in ([rule.port] if rule.port else _USUAL_PORTS)}
+        return {port: rule.host for rule in named for port in ([rule.port] if rule.port else USUAL_PORTS)}
 
     def __str__(self) -> str:
         return f"{_ALLOW}{','.join(map(str, self.rules))}" if self.reach == "allow" else self.reach
@@ -70,14 +70,17 @@ class NetworkPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return next((rule for rule in self.rules if rule.matches(host, port)), None)
 
 
-def parse_network(text: str) -> NetworkPolicy:
-    """Reads `none`, `gateway`, `open` or `allow=HOST[:PORT],…`; raises `BadInput`."""
+def parse_network(text: str, *, field: str = "--net") -> NetworkPolicy:
+    """Reads `none`, `gateway`, `open` or `allow=HOST[:PORT],…`; raises `BadInput` about the `field`."""
     if text in ("none", "gateway", "open"):
         return NetworkPolicy(reach=text)
     entries = text.removeprefix(_ALLOW).split(",")
     if not text.startswith(_ALLOW) or not any(entry.strip() for entry in entries):
-        raise BadInput("--net", text, "it says no network that a sandbox can have.", next_step=_NEXT_STEP)
-    return NetworkPolicy(reach="allow", rules=tuple(_parse_rule(entry.strip(), text) for entry in entries))
+        raise BadInput(field, text, "it says no network that a sandbox can have.", next_step=_NEXT_STEP)
+    try:
+        return NetworkPolicy(reach="allow", rules=tuple(_parse_rule(entry.strip()) for entry in entries))
+    except ValueError as error:
+        raise BadInput(field, text, str(error), next_step=_NEXT_STEP) from error
 
 
 def normalize_host(host: str) -> str:
@@ -92,6 +95,11 @@ def normalize_host(host: str) -> str:
     if address := _parse_address(host):
         return str(address)
     return host if _NAME.fullmatch(host) and not host.startswith("*") else ""
+
+
+def format_place(host: str, port: int) -> str:
+    """A host and its port as a rule has them: the brackets keep an address of IPv6 apart from its port."""
+    return str(HostRule(host=host, port=port))
 
 
 def is_address(host: str) -> bool:
@@ -120,14 +128,15 @@ def _parse_address(host: str) -> "IPv4Address | IPv6Address | None":
     return mapped or address
 
 
-def _parse_rule(entry: str, text: str) -> HostRule:
+def _parse_rule(entry: str) -> HostRule:
+    """Raises `ValueError` with what is wrong with it."""
     host, port = _split_port(entry)
     wild = host.startswith("*.")
     name = normalize_host(host.removeprefix("*."))
     if not name or (wild and (is_address(name) or "." not in name)):
-        raise BadInput("--net", text, f"{entry!r} is not a host.", next_step=_NEXT_STEP)
+        raise ValueError(f"{entry!r} is not a host.")
     if port is not None and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise BadInput("--net", text, f"{entry!r} has no port from 1 to 65535.", next_step=_NEXT_STEP)
+        raise ValueError(f"{entry!r} has no port from 1 to 65535.")
     return HostRule(host=f"*.{name}" if wild else name, port=int(port) if port else None)
 
 

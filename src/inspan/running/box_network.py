@@ -5,6 +5,7 @@ import socket
 
 from inspan.gateway.egress import EgressProxy, PortForward
 from inspan.protocol.events import ErrorReported, Event
+from inspan.protocol.network import USUAL_PORTS, HostRule, format_place
 from inspan.protocol.plan import AgentProcess
 from inspan.system import forking
 
@@ -47,10 +48,9 @@ class BoxNetwork:
         if (host, port) in self._refused or len(self._refused) >= _MAX_REPORTS:
             return
         self._refused.add((host, port))
-        named = host if port in (80, 443) else f"{host}:{port}"
-        self._record(
-            [ErrorReported(message=f"The sandbox kept it from {host}:{port}. To allow it: --net allow={named}")]
-        )
+        rule = HostRule(host=host, port=None if port in USUAL_PORTS else port)
+        message = f"The sandbox kept it from {format_place(host, port)}. To allow it: --net allow={rule}"
+        self._record([ErrorReported(message=message)])
 
 
 async def receive_listeners(link: int, *, count: int) -> list[socket.socket]:

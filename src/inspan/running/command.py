@@ -4,6 +4,7 @@ A run's agent is told of and recorded; of a command only the result is wanted, s
 """
 
 import asyncio
+import errno
 import os
 import time
 from collections.abc import Callable
@@ -15,9 +16,9 @@ import msgspec
 from inspan.containment.control_groups import count_memory_kills
 from inspan.containment.sweep import kill_run_processes
 from inspan.contracts.sandbox import ExecResult
-from inspan.errors import SandboxUnusable
+from inspan.errors import BadInput, SandboxUnusable
 from inspan.gateway.egress import EgressProxy, PortForward
-from inspan.protocol.network import NetworkPolicy
+from inspan.protocol.network import NetworkPolicy, format_place
 from inspan.protocol.plan import Entry
 from inspan.system import forking
 from inspan.system.cancellation import run_to_end
@@ -54,7 +55,7 @@ def start_command(command: Command, *, timeout_s: float | None, limit_bytes: int
     """Starts it; the task ends when nothing of it is left. `limit_bytes` is for each stream.
 
     Cancelling the task, or the time limit, kills it with all that it has started. `SandboxUnusable` is what the task
-    raises where its program cannot be started.
+    raises where its program cannot be started, `BadInput` where it has too many words for one.
     """
     running = _run(command, timeout_s, limit_bytes)
     return asyncio.get_running_loop().create_task(running, name="inspan command")
@@ -130,7 +131,7 @@ class _WayOut:
 
     def _on_refused(self, host: str, port: int) -> None:
         if len(self.refused) < _MAX_HOSTS:
-            self.refused[f"{host}:{port}"] = None
+            self.refused[format_place(host, port)] = None
 
 
 async def _run(command: Command, timeout_s: float | None, limit_bytes: int) -> ExecResult:
@@ -181,6 +182,11 @@ def _spawn(command: Command) -> Spawned:
                 if fd >= 0:
                     forking.own(fd)
     except OSError as error:
+        if error.errno == errno.E2BIG:
+            step = "Give what is long by stdin, or in a file that was uploaded."
+            raise BadInput(
+                "argv", "…", "with its environment, it is too long for this system.", next_step=step
+            ) from error
         message = f"{command.argv[0]} cannot be started: {error.strerror}."
         raise SandboxUnusable(message, next_step="`inspan doctor` tells what works here.") from error
     return spawned
