@@ -12,7 +12,7 @@ import pytest
 import inspan
 from inspan import AgentResult
 from inspan.errors import BadInput, RunNotFound, SessionNotFound
-from inspan.protocol.events import ThreadStarted, TurnStarted
+from inspan.protocol.events import RunStarted, ThreadStarted, TurnStarted
 from tests.agents.conversation import WAIT_STEP
 from tests.cli_env import WAIT_S
 
@@ -321,3 +321,18 @@ def _has_asked(run_env: RunEnv) -> bool:
 
 def _read_run_json(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "run.json").read_text())
+
+
+def test_a_session_that_worked_in_a_sandbox_is_resumed_in_it(run_env: RunEnv, use_fake_agent: Play) -> None:
+    use_fake_agent("begin(); say('ok'); finish()")
+    runner = inspan.create_agent_runner("codex", cwd=run_env.work)
+
+    async def scene() -> None:
+        await runner.exec("x", sandbox="bwrap")
+        await runner.resume_session("@last").send_message("x")
+        await runner.exec("x", resume="@last", fork=True)
+        await runner.exec("x", resume="@last", sandbox="none")
+
+    asyncio.run(scene())
+    started = [run_env.events(folder)[0] for folder in run_env.folders()]
+    assert [each.sandbox for each in started if isinstance(each, RunStarted)] == ["bwrap", "bwrap", "bwrap", "none"]

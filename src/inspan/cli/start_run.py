@@ -13,12 +13,12 @@ ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def start_run(task: Task, *, env: Mapping[str, str] = os.environ) -> PreparedRun:
-    """Prepares a run and starts its supervisor; raises `InspanError` and then leaves no trace.
+    """Prepares a run of a configured task and starts its supervisor; raises `InspanError` and then leaves no trace.
 
     A signal ends this command until the run is claimed. A later one waits: it is meant for the run, and is blocked
     until `StopSignals` takes it.
     """
-    prepared = prepare(task, env=env, on_claim=_hold_signals)
+    prepared = prepare(task, env=env, configured=True, on_claim=_hold_signals)
     start_supervisor(prepared)
     return prepared
 

@@ -43,6 +43,14 @@ from inspan.system.standard_streams import fill_standard_fds
 from inspan.transports.process import move_fd_up
 
 from .checks import check_task
+from .confinement import (
+    FIELD,
+    Confinement,
+    describe_confinement,
+    find_weakened,
+    inherit_confinement,
+    load_confinement,
+)
 from .environment import (
     build_agent_environment,
     collect_secrets,
@@ -90,17 +98,21 @@ def prepare(
     *,
     env: Mapping[str, str] = os.environ,
     supervised: bool = True,
+    configured: bool = False,
     on_claim: Callable[[], object] | None = None,
 ) -> PreparedRun:
     """Checks the task, claims a run folder and decides what to start. Raises `InspanError` and then leaves no trace.
 
     Until `on_claim` is called, nothing has been made but the worktree of a run that has one of its own, which is taken
     away if that is interrupted; after it no program is started, and nothing is waited for but a moment's lock. A run
-    that is not supervised does without a socket where there is no place for one.
+    that is not supervised does without a socket where there is no place for one. A task that is `configured` has taken
+    over already what confined the run that it continues.
     """
     fill_standard_fds()  # Locks and listener are held for long: never where somebody may print.
     env = dict(env)  # Each look into `os.environ` itself decodes what it finds.
     task, record = resolve_session(task, env)
+    before = load_confinement(state_home(env), record)
+    task = task if configured else inherit_confinement(task, before)
     bring_back(task, env)
     if not task.prompt.strip() and not task.session:
         task = _fill_prompt(task, env)
@@ -112,7 +124,7 @@ def prepare(
     if supervised:
         make_private_folder(runtime_home())  # The run's socket will lie there; it would be too late to refuse it then.
     with _reserve_name(task, env) if task.name else nullcontext():
-        return _claim_and_plan(task, choice, record, env, on_claim)
+        return _claim_and_plan(task, choice, record, before, env, on_claim)
 
 
 def _reserve_name(task: Task, env: Mapping[str, str]) -> AbstractContextManager[None]:
@@ -129,6 +141,7 @@ def _claim_and_plan(
     task: Task,
     choice: Choice,
     record: SessionRecord | None,
+    before: Confinement,
     env: Mapping[str, str],
     on_claim: Callable[[], object],
 ) -> PreparedRun:
@@ -145,12 +158,14 @@ def _claim_and_plan(
             )
             listener = _open_listener() if choice.route.uses_gateway else None
             plan = _build_plan(choice, claimed, session, env, listener, place)
+            now = describe_confinement(choice)
+            plan = msgspec.structs.replace(plan, weakened=find_weakened(before, now))
             if task.budgets:
                 _open_account(plan)
             update_reported(claimed.state, session, plan.session.reported)
             if task.limits.resources:
                 plan = _join_groups(plan, groups := _create_groups(plan.run_id, task.limits))
-            _write_description(plan, claimed.folder)
+            _write_description(plan, claimed.folder, now)
     except BaseException:
         _remove_groups(groups)
         if listener:
@@ -578,7 +593,7 @@ def _make_state_paths(driver: Driver, added: Mapping[str, str]) -> Iterator[str]
         yield path
 
 
-def _write_description(plan: Plan, folder: RunFolder) -> None:
+def _write_description(plan: Plan, folder: RunFolder, confinement: Confinement) -> None:
     """Writes what others find the run by. Its description comes last: with it, the folder is a run, and a whole one."""
     gate = Gate(SecretSet.get_shared(plan.secrets))
     begin_log(folder.log, gate.encode_event(plan.started))
@@ -597,6 +612,7 @@ def _write_description(plan: Plan, folder: RunFolder) -> None:
                 "project": plan.project,
                 "argv": plan.process.argv,
                 "control_groups": plan.process.entry.groups if plan.process.entry else [],
+                FIELD: msgspec.to_builtins(confinement),
                 "session": plan.session.key,
                 "told": msgspec.to_builtins(plan.session.reported),
                 "session_id": plan.session.id,

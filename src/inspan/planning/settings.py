@@ -14,8 +14,10 @@ from inspan.contracts.driver import Driver
 from inspan.errors import BadConfig, UnknownAgent
 from inspan.protocol.limits import Limits, Price, Rates
 from inspan.protocol.task import McpServer, Preset, Task
+from inspan.stores.paths import state_home
 
 from .checks import check_cwd
+from .confinement import Confinement, inherit_confinement, load_confinement
 from .places import find_origin
 from .resume import current_folder, resolve_session
 
@@ -34,14 +36,16 @@ def apply_config(
     session may raise.
 
     `explicit` are values of a task or its limits that stand though they may be the defaults; by default, those of the
-    task's fields that are not.
+    task's fields that are not. What confined the run that is continued stands before the configuration.
     """
     values = _collect_explicit(task) if explicit is None else dict(explicit)
     if task.cwd:
         check_cwd(task.cwd)
     if task.agent and not task.preset:
         task = _with_preset(task, env)
-    task, _ = resolve_session(task, env)
+    task, record = resolve_session(task, env)
+    before = load_confinement(state_home(env), record)
+    task = inherit_confinement(task, before, explicit=values)
     settings = load_config(find_origin(task.cwd, env), env).settings
     name = task.agent or settings.runtime.default
     preset = task.preset or build_preset(name, settings.agent(name))
@@ -57,10 +61,10 @@ def apply_config(
         profile=values.get("profile") or runtime.profile or task.profile,
         sandbox=task.sandbox or runtime.sandbox,
         net=task.net or runtime.net,
-        read=(*runtime.read, *task.read),
+        read=(*(() if before.sandbox else runtime.read), *task.read),
         system_prompt=task.system_prompt or own.system_prompt,
         append_system_prompt=task.append_system_prompt or own.append_system_prompt,
-        limits=_merge_limits(settings, values),
+        limits=_merge_limits(settings, values, before),
         env={**own.env, **task.env},
         options=(*own.options, *task.options),
         base_url=task.base_url or own.base_url,
@@ -123,9 +127,12 @@ def _collect_explicit(task: Task) -> dict[str, Any]:
     return said
 
 
-def _merge_limits(settings: Settings, explicit: Mapping[str, Any]) -> Limits:
-    own = {name: explicit[name] for name in Limits.__struct_fields__ if name in explicit}
-    return msgspec.structs.replace(settings.limits.to_limits(), **own)
+def _merge_limits(settings: Settings, explicit: Mapping[str, Any], before: Confinement) -> Limits:
+    """What was said, and for the rest the settings, which loosen no limit of the run that is continued."""
+    limits = settings.limits.to_limits()
+    own = {name: min(limit, before.resources.get(name, limit)) for name, limit in limits.resources.items()}
+    own = {**before.resources, **own, **{name: explicit[name] for name in limits.__struct_fields__ if name in explicit}}
+    return msgspec.structs.replace(limits, **own)
 
 
 def _merge_rates(settings: Settings, task: Task, driver: Driver) -> Rates:

@@ -8,8 +8,10 @@ import msgspec
 from inspan.agents.version_support import untested_warning
 from inspan.containment.programs import find_bwrap, find_program
 from inspan.protocol.task import Task
+from inspan.stores.paths import state_home
 
 from .checks import check_task
+from .confinement import inherit_confinement, load_confinement
 from .file_tools import list_open_grants
 from .resolve import resolve_task
 from .resume import resolve_session
@@ -31,7 +33,8 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
 
 def validate(task: Task, *, env: Mapping[str, str] = os.environ) -> Environment:
     """Program, version, access, sandbox, permissions: raises `InspanError` for the first that would stop the run."""
-    task, _ = resolve_session(task, env)
+    task, record = resolve_session(task, env)
+    task = inherit_confinement(task, load_confinement(state_home(env), record))
     check_task(task)
     choice = resolve_task(task, env)
     helpers = {"git": find_program("git", path=env.get("PATH", "")), "bwrap": find_bwrap()}

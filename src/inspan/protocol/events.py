@@ -24,6 +24,7 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="run_started"):
     which key or login is used, without showing it, `base_url` where the model is reached if that is not the provider's
     usual address. `timeout_s` is for the run, or for each message of a `session`.
     A `private` sandbox shows the agent its folders, the system and what it may `read` besides, and nothing else.
+    `weakened` is what confined the run before in its session, by field, where this run was told to be confined less.
     `worktree_of` is the folder of which `cwd` is in a git worktree of the run's own, with this `branch`.
     """
 
@@ -46,6 +47,7 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="run_started"):
     private: bool = False
     read: list[str] = []
     net: str = ""
+    weakened: dict[str, str] = {}
     resources: dict[str, float] = {}
     ask: list[str] = []
     model_from: str = ""

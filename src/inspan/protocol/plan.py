@@ -145,7 +145,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One run, decided to the last argument. It holds secrets: it is passed on in memory and never stored.
 
     `approvals` are the calls, by tool and subject, that were allowed for good in its project. `alternatives` are tried
-    in order where the agent's program does not take the channel.
+    in order where the agent's program does not take the channel. `weakened` is what confined the run that it continues
+    more than it does this one, by field.
     """
 
     run_id: str
@@ -166,6 +167,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     approvals: list[tuple[str, str]] = []
     alternatives: list[Alternative] = []
     worktree: RunWorktree | None = None
+    weakened: dict[str, str] = {}
 
     @property
     def started(self) -> RunStarted:
@@ -190,6 +192,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             private=self.process.private,
             read=list(self.task.read) if self.process.private else [],
             net=str(self.process.network),
+            weakened=self.weakened,
             resources=self.task.limits.resources,
             ask=list(self.task.ask),
             model_from=self.route.model_from,

@@ -24,6 +24,14 @@ _RESOURCES: dict[str, Callable[[float], str]] = {
     "cpus": lambda value: f"{value:g} cpus",
     "pids": lambda value: f"{value:g} processes",
 }
+_FLAGS = {
+    "sandbox": "--sandbox",
+    "net": "--net",
+    "read": "--read",
+    "memory_bytes": "--memory",
+    "cpus": "--cpus",
+    "pids": "--pids",
+}
 _REACH = {"live": "via gateway", "record": "via gateway, recorded", "direct": "direct"}
 
 
@@ -56,7 +64,15 @@ def _describe_access(event: RunStarted) -> str:
     words = _ACCESS.get(f"private_{event.access}" if event.private else event.access, usual).format(
         sandbox=event.sandbox, net=_describe_network(event.net), seen=_describe_read(event.read)
     )
-    return f"{words}, asks first: {', '.join(event.ask)}" if words and event.ask else words
+    asks = f"asks first: {', '.join(event.ask)}" if event.ask else ""
+    return ", ".join(filter(None, (words, asks, _describe_weakened(event.weakened)))) if words else words
+
+
+def _describe_weakened(weakened: dict[str, str]) -> str:
+    """That the run before in the session was confined more; the words before it say how this one is."""
+    shown = {**weakened, "memory_bytes": f"{float(weakened.get('memory_bytes') or 0) / 1024**3:.3g}g"}
+    named = [f"{flag} {shown[field]}".rstrip() for field, flag in _FLAGS.items() if field in weakened]
+    return f"confined less than its session was ({', '.join(named)})" if named else ""
 
 
 def _describe_read(paths: list[str]) -> str:
