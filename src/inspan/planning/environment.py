@@ -10,6 +10,8 @@ from inspan.credentials.resolve import read_login_secrets
 from inspan.protocol.task import McpServer
 from inspan.redaction import find_secrets
 
+CONTAINER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where programs are in an image."""
 _OWN_SECRETS = "RUN_TOKEN"
 _SHORTEST_KEY = 8
 _NO_PROXY = ("no_proxy", "NO_PROXY")  # The first counts where both are set.
@@ -102,6 +104,14 @@ def route_through_box(env: Mapping[str, str], port: int) -> dict[str, str]:
     way_out = f"http://{_GATEWAY_HOST}:{port}"
     names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
     return kept | dict.fromkeys(names, way_out) | dict.fromkeys(_NO_PROXY, f"{_GATEWAY_HOST},localhost")
+
+
+def build_outer_environment(
+    inner: Mapping[str, str], *, host_variables: Sequence[str], host_env: Mapping[str, str]
+) -> dict[str, str]:
+    """The environment of a program that starts others with `inner`, and reads `host_variables` for itself."""
+    kept = {name: value for name, value in inner.items() if name not in host_variables}
+    return kept | {name: host_env[name] for name in host_variables if name in host_env}
 
 
 def _find_secrets(env: Mapping[str, str], credentials: Sequence[str]) -> Iterator[tuple[str, str]]:
