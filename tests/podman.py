@@ -10,7 +10,9 @@ from .cli_env import short_folder
 
 IMAGE = "localhost/inspan-test:1"
 _PROGRAMS = ("bash", "cat", "chmod", "env", "head", "ln", "mkdir", "mv", "printf", "rm", "sh", "sleep", "tail", "touch")
-_MORE = ("id", "ls", "true")
+_MORE = ("git", "id", "ls", "true")
+# What an agent's program that was built for older systems asks for by name.
+_PARTS_OF_LIBC = ("libdl.so.2", "libm.so.6", "libpthread.so.0", "librt.so.1")
 _WAIT_S = 120
 
 
@@ -72,6 +74,8 @@ def _write_archive(archive: Path) -> None:
             program = os.path.realpath(shutil.which(name) or name)
             tar.add(program, f"bin/{name}")
             libraries |= _list_libraries(program)
+        folder = os.path.dirname(next(path for path in libraries if os.path.basename(path) == "libc.so.6"))
+        libraries |= {f"{folder}/{name}" for name in _PARTS_OF_LIBC}
         for path in libraries:
             tar.add(os.path.realpath(path), path.lstrip("/"))
 

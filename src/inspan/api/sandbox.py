@@ -162,6 +162,7 @@ class AgentSandbox:
             sandbox=self._kind,
             net=net,
             read=self._read,
+            image=self._image,
             env={**self._env, **task.env},
             limits=msgspec.structs.replace(task.limits, **self._limits.resources),
         )

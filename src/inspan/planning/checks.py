@@ -36,6 +36,7 @@ _ARGUMENTS = (
     "base_url",
     "channel",
     "net",
+    "image",
     "project",
     "task",
     "name",

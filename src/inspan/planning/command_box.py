@@ -74,7 +74,7 @@ def plan_box(
     else:
         box = Box(cwd=cwd, root=root)
     if sandbox.container:  # What programs there are, the image says.
-        box = msgspec.structs.replace(box, image=image, programs=())
+        box = msgspec.structs.replace(box, image=image, programs=(), home="")
     sandbox.check(box)
     method = _choose_method(sandbox, box, host_env)
     return CommandBox(sandbox=sandbox, method=method, box=box, env=own_env, host_env=dict(host_env), limits=limits)

@@ -12,6 +12,7 @@ from inspan.redaction import find_secrets
 
 CONTAINER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where programs are in an image."""
+_HOLD_ANYWHERE = ("LANG", "LANGUAGE", "TZ", "TERM")
 _OWN_SECRETS = "RUN_TOKEN"
 _SHORTEST_KEY = 8
 _NO_PROXY = ("no_proxy", "NO_PROXY")  # The first counts where both are set.
@@ -104,6 +105,19 @@ def route_through_box(env: Mapping[str, str], port: int) -> dict[str, str]:
     way_out = f"http://{_GATEWAY_HOST}:{port}"
     names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
     return kept | dict.fromkeys(names, way_out) | dict.fromkeys(_NO_PROXY, f"{_GATEWAY_HOST},localhost")
+
+
+def build_container_environment(
+    env: Mapping[str, str], *, driver: Driver, run_env: Mapping[str, str], home: str
+) -> dict[str, str]:
+    """The part of an agent's environment that holds in a container, too: the run's own, the agent's and the locale."""
+    own = (*driver.access.variables, *driver.provider.credentials, *driver.provider.base_url_variables, "LC_")
+    kept = {
+        name: value
+        for name, value in env.items()
+        if name in _HOLD_ANYWHERE or name.lower().endswith("_proxy") or name.startswith(own)
+    }
+    return {**kept, "HOME": home, **run_env, "PATH": CONTAINER_PATH}
 
 
 def build_outer_environment(

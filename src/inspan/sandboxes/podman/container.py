@@ -179,6 +179,8 @@ def _list_volumes(box: Box) -> list[str]:
         mounts += [(mount[-1], "ro" if mount[0] == "--ro-bind" else "rw") for mount in guarded]
     inside = [path for path in box.hidden if os.path.isdir(path) and _is_shown(path, mounts)]
     words = [word for path, mode in dict(mounts).items() for word in ("--volume", f"{path}:{path}:{mode}")]
+    if box.env.get("HOME") == box.home and box.home and not _is_shown(box.home, mounts):
+        words += ["--tmpfs", f"{box.home}:{_TMPFS}"]
     return [*words, *(word for path in inside for word in ("--tmpfs", path))]
 
 
