@@ -10,7 +10,9 @@ from .cli_env import short_folder
 
 IMAGE = "localhost/inspan-test:1"
 _PROGRAMS = ("bash", "cat", "chmod", "env", "head", "ln", "mkdir", "mv", "printf", "rm", "sh", "sleep", "tail", "touch")
-_MORE = ("id", "ls", "true")
+_MORE = ("git", "id", "ls", "true")
+# What an agent's program that was built for older systems asks for by name.
+_PARTS_OF_LIBC = ("libdl.so.2", "libm.so.6", "libpthread.so.0", "librt.so.1")
 _WAIT_S = 120
 
 
@@ -22,9 +24,10 @@ class Podman:
         self.path = root / "bin"
         self.path.mkdir()
         # By arguments: what cleans up behind a container is started by podman itself, without our variables.
-        folders = f"--root {root}/store --runroot {short_folder(self)}"  # It takes 50 characters for the second.
+        short = short_folder(self)  # It takes 50 characters for the second.
+        folders = f"--root {root}/store --runroot {short}"
         program = self.path / "podman"
-        program.write_text(f'#!/bin/sh\nexec {shutil.which("podman")} {folders} "$@"\n')
+        program.write_text(f'#!/bin/sh\nXDG_RUNTIME_DIR={short} exec {shutil.which("podman")} {folders} "$@"\n')
         program.chmod(0o755)
 
     def import_image(self) -> str:
@@ -32,11 +35,15 @@ class Podman:
         archive = self._root / "image.tar"
         _write_archive(archive)
         made = self.run("import", str(archive), IMAGE)
-        assert made.returncode == 0, made.stderr
-        hidden = ("--dev-bind", "/", "/", "--proc", "/proc", "--tmpfs", "/sys/fs/cgroup")
+        if made.returncode:
+            return made.stderr
+        # crun 1.8 works with control groups of one version.
+        hidden = ["bwrap", "--dev-bind", "/", "/", "--tmpfs", "/sys/fs/cgroup", "--"]
+        owner = [] if os.geteuid() == 0 else [str(self.path / "podman"), "unshare"]
         limits = ("--ulimit=nofile=256:256", "--ulimit=nproc=256:256", "--cgroups=disabled")
-        argv = ["bwrap", "--unshare-pid", *hidden, "--", str(self.path / "podman"), "run", "--rm", "--network=none"]
-        ran = _run([*argv, *limits, IMAGE, "true"])
+        ran = _run(
+            [*owner, *hidden, str(self.path / "podman"), "run", "--rm", "--network=none", *limits, IMAGE, "true"]
+        )
         return ran.stderr if ran.returncode else ""
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -48,6 +55,8 @@ class Podman:
     def close(self) -> None:
         self.run("rm", "--all", "--force")
         self.run("rmi", "--all", "--force")
+        if os.geteuid():
+            self.run("system", "migrate")  # It ends the process that keeps an ordinary user's namespace.
 
 
 def _run(argv: list[str]) -> "subprocess.CompletedProcess[str]":
@@ -65,6 +74,8 @@ def _write_archive(archive: Path) -> None:
             program = os.path.realpath(shutil.which(name) or name)
             tar.add(program, f"bin/{name}")
             libraries |= _list_libraries(program)
+        folder = os.path.dirname(next(path for path in libraries if os.path.basename(path) == "libc.so.6"))
+        libraries |= {f"{folder}/{name}" for name in _PARTS_OF_LIBC}
         for path in libraries:
             tar.add(os.path.realpath(path), path.lstrip("/"))
 

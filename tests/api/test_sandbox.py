@@ -344,6 +344,18 @@ async def test_a_run_works_in_an_open_sandbox(run_env: RunEnv) -> None:
     assert len(run_env.folders()) == 2
 
 
+async def test_a_run_works_in_an_open_container(request: pytest.FixtureRequest, run_env: RunEnv) -> None:
+    scenario = '[[call]]\nrun = "echo $GIVEN > inside"\n[[call]]\nsay = "Fine."\n'
+    task = msgspec.structs.replace(run_env.task, profile="clean", model_from=run_env.scenario(scenario))
+    async with _build_kind("podman", request)(env={"GIVEN": "by the sandbox"}) as box:
+        result = await inspan.run(task, sandbox=box)
+        assert result.ok, result.error
+        assert (await box.exec(["cat", "inside"])).stdout == b"by the sandbox\n", "it is still open"
+    started = run_env.events()[0]
+    assert isinstance(started, RunStarted)
+    assert (started.agent, started.sandbox, started.net) == ("codex", "podman", "gateway")
+
+
 async def test_a_run_elsewhere_is_refused_in_an_open_sandbox(run_env: RunEnv, bwrap: Kind) -> None:
     async with bwrap() as box:
         with pytest.raises(BadInput, match="it is not in the sandbox"):

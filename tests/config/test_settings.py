@@ -11,7 +11,7 @@ from inspan.protocol.task import McpServer, Task
 
 KEYS = {format_key(path).replace('"*"', "NAME"): leaf for path, leaf in leaves(key_tree())}
 GUARDED = {
-    *(f"runtime.{name}" for name in ("mode", "profile", "sandbox", "net", "read", "print_command")),
+    *(f"runtime.{name}" for name in ("mode", "profile", "sandbox", "net", "read", "image", "print_command")),
     *(f"agents.NAME.{name}" for name in ("program", "login", "key_env", "key_file", "key_cmd", "keyring", "env.NAME")),
     *("agents.NAME.options", "agents.NAME.base_url", "limits.largest_answer"),
     *(f"agents.NAME.{name}" for name in ("dialect", "command", "flags")),

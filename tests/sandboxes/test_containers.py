@@ -1,7 +1,9 @@
 """The command lines of containers, for engines and users that a test cannot have."""
 
+import marshal
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -11,6 +13,7 @@ from inspan.errors import BadInput, SandboxUnusable
 from inspan.protocol.network import parse_network
 from inspan.sandboxes.docker import SANDBOX as DOCKER
 from inspan.sandboxes.podman import SANDBOX as PODMAN
+from inspan.system import entry
 
 BOX = Box(
     cwd="/w", image="some/image", name="box-1", readable=("/r",), network=parse_network("none"), env={"HOME": "/tmp"}
@@ -20,42 +23,65 @@ BOX = Box(
 @pytest.fixture(autouse=True)
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("podman", "docker", "bwrap"):
-        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).write_text("#!/bin/sh\necho crun\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
 def test_a_docker_container_is_confined_by_dockers_own_words(tmp_path: Path) -> None:
-    words = DOCKER.wrap(("pytest", "-q"), msgspec.structs.replace(BOX, env={"HOME": "/tmp", "KEY": "secret"}))
-    assert words == (
+    held = _split(DOCKER.wrap(("pytest", "-q"), msgspec.structs.replace(BOX, env={"HOME": "/tmp", "KEY": "secret"})))
+    assert held.command == (
         *(f"{tmp_path}/docker", "run", "--rm", "--interactive", "--pull", "never", "--name", "box-1"),
         *("--cap-drop", "all", "--security-opt", "no-new-privileges", "--read-only", "--tmpfs", "/tmp:rw,mode=1777"),
-        *("--network", "none", "--workdir", "/w", "--entrypoint", "pytest"),
+        *("--network", "none", "--workdir", "/w", "--entrypoint", "pytest", "--ulimit=core=0:0"),
         *("--user", f"{os.getuid()}:{os.getgid()}", "--log-driver", "none"),
         *("--volume", "/r:/r:ro", "--volume", "/w:/w:rw", "--env=HOME=/tmp", "--env=KEY"),
         *("some/image", "-q"),
     )
-    assert DOCKER.forget(BOX) == (f"{tmp_path}/docker", "rm", "--force", "box-1")
+    assert held.then == (f"{tmp_path}/docker", "rm", "--force", "box-1")
     assert DOCKER.isolate(BOX) is None
+    assert DOCKER.depth(BOX) == 1
 
 
-def test_an_ordinary_users_podman_is_held_by_the_reaper_and_makes_its_own_network(tmp_path: Path) -> None:
-    words = PODMAN.wrap(("true",), BOX)
-    start = words.index(f"{tmp_path}/podman")
-    assert words[start - 2].endswith("reaper.py")
-    assert words[words.index("--network") + 1] == "none"
-    assert words[words.index("--userns") + 1] == "keep-id"
-    assert PODMAN.isolate(BOX) is None
+def test_podmans_words_are_dockers_but_for_who_it_is_and_what_holds_it(tmp_path: Path) -> None:
+    podman, docker = (_split(each.wrap(("true",), BOX)).command for each in (PODMAN, DOCKER))
+    started = podman[podman.index("run") :]
+    own = {"--cgroups", "disabled", "--no-hosts", "--userns", "keep-id"}
+    podmans = [word for word in started if word not in own and not word.startswith("--ulimit=n")]
+    dockers = [word for word in docker[1:] if word not in {"--user", f"{os.getuid()}:{os.getgid()}"}]
+    assert podmans == dockers
 
 
-def test_roots_podman_is_held_by_a_namespace_and_joins_the_network_that_was_made(tmp_path: Path) -> None:
-    box = msgspec.structs.replace(BOX, root=True)
-    words = PODMAN.wrap(("true",), box)
-    assert words[:3] == (f"{tmp_path}/bwrap", "--unshare-pid", "--die-with-parent")
-    assert words[words.index("--network") + 1] == "host"
-    assert "--userns" not in words
+@pytest.mark.parametrize("root", [False, True], ids=["user", "root"])
+def test_podman_is_held_by_the_reaper_who_removes_what_was_killed(root: bool, tmp_path: Path) -> None:
+    box = msgspec.structs.replace(BOX, root=root)
+    held = _split(PODMAN.wrap(("true",), box))
+    assert held.then[-5:] == (f"{tmp_path}/podman", "rm", "--force", "--ignore", "box-1")
+    assert held.command[held.command.index("--network") + 1] == "none"
+    assert ("--userns" in held.command, "--uidmap=1000:0:1" in held.command) == (not root, root)
+    before = held.command[: held.command.index("run")]
+    assert PODMAN.depth(box) == 1 + before.count(f"{tmp_path}/bwrap") + 2 * before.count("unshare")
+
+
+def test_an_ordinary_users_podman_makes_the_network_where_it_has_its_users(tmp_path: Path) -> None:
+    box = msgspec.structs.replace(BOX, network=parse_network("allow=a.example"), listeners=(8080,))
+    command = _split(PODMAN.wrap(("true",), box)).command
+    assert command[:2] == (f"{tmp_path}/podman", "unshare")
+    assert command[5] == entry.__file__
+    assert marshal.loads(bytes.fromhex(command[6]))["ports"] == [8080]
+    assert command[command.index("--network") + 1] == "host"
     isolation = PODMAN.isolate(box)
-    assert isolation and isolation.network
+    assert isolation and (isolation.network, isolation.inside) == (True, True)
+
+
+def test_roots_podman_joins_the_network_that_was_made_before(tmp_path: Path) -> None:
+    box = msgspec.structs.replace(BOX, root=True, network=parse_network("allow=a.example"))
+    command = _split(PODMAN.wrap(("true",), box)).command
+    assert "unshare" not in command
+    assert entry.__file__ not in command
+    assert command[command.index("--network") + 1] == "host"
+    isolation = PODMAN.isolate(box)
+    assert isolation and (isolation.network, isolation.inside) == (True, False)
 
 
 @pytest.mark.parametrize("sandbox", [PODMAN, DOCKER], ids=["podman", "docker"])
@@ -71,7 +97,7 @@ def test_what_lies_hidden_in_the_working_folder_is_covered(sandbox: Sandbox, tmp
     ("sandbox", "change", "words"),
     [
         (DOCKER, {"network": parse_network("allow=a.example")}, "docker's daemon cannot start containers"),
-        (PODMAN, {"network": parse_network("allow=a.example")}, "an ordinary user's podman cannot"),
+        (DOCKER, {"network": parse_network("gateway")}, "docker's daemon cannot start containers"),
         (PODMAN, {"cwd": "/a:b"}, "no path with a colon"),
         (PODMAN, {"image": ""}, "needs an image"),
         (DOCKER, {"image": "--privileged"}, "needs an image"),
@@ -86,3 +112,28 @@ def test_a_missing_engine_is_refused(tmp_path: Path) -> None:
     (tmp_path / "docker").unlink()
     with pytest.raises(SandboxUnusable, match="needs docker"):
         DOCKER.check(BOX)
+
+
+@pytest.mark.parametrize(
+    ("says", "words"),
+    [("echo runc", "by runc here"), ("echo 'no subuid ranges' >&2; exit 125", "podman does not work here: no subuid")],
+)
+def test_a_podman_that_cannot_start_containers_our_way_is_refused(says: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "podman").write_text(f"#!/bin/sh\n{says}\n")
+    with pytest.raises(SandboxUnusable, match=words) as refused:
+        PODMAN.check(BOX)
+    assert refused.value.next_step
+
+
+class _Held(NamedTuple):
+    then: tuple[str, ...]
+    command: tuple[str, ...]
+
+
+def _split(words: tuple[str, ...]) -> _Held:
+    """What the reaper runs, and what it runs afterwards."""
+    assert words[3].endswith("reaper.py")
+    assert words[4] == "--then"
+    end = 6 + int(words[5])
+    assert words[end] == BOX.cwd
+    return _Held(words[6:end], words[end + 1 :])

@@ -347,7 +347,10 @@ def test_names_that_git_would_read_are_taken(each_user_env: CliEnv, fake: Fake) 
     found = run_in_box(
         each_user_env,
         fake,
-        **{name: f"os.symlink('../..', '.git/{name}')" for name in ("modules", "worktrees", "remotes", "branches")},
+        modules="os.symlink('../..', '.git/modules')",
+        worktrees="os.symlink('../..', '.git/worktrees')",
+        remotes="os.symlink('../..', '.git/remotes')",
+        branches="os.symlink('../..', '.git/branches')",
         remote="write('.git/remotes/origin')",
         module="os.mkdir('.git/modules/sub')",
     )

@@ -57,6 +57,7 @@ class SharedOptions(TypedDict, total=False):
     sandbox: "str | RunSandbox"
     net: str
     read: Sequence[Path]
+    image: str
     model_from: str
     base_url: str
     budgets: "Mapping[Node, Budget | str]"

@@ -182,6 +182,7 @@ class AgentSandbox:
             sandbox=merge_choice("sandbox", task.sandbox, self._kind),
             net=merge_choice("net", task.net, net),
             read=self._read,
+            image=self._image,
             env={**self._env, **task.env},
             limits=msgspec.structs.replace(task.limits, **_choose_smaller(task.limits, self._limits)),
         )

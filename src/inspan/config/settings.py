@@ -64,6 +64,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: Annotated[str, Note("The sandbox of a run. Empty: what the agent needs.", guarded=True)] = ""
     net: Annotated[str, Note("What a sandbox may reach. Empty: the gateway alone.", NETWORK, guarded=True)] = ""
     read: Annotated[tuple[str, ...], Note("What else a sandbox may read.", PATHS, guarded=True)] = ()
+    image: Annotated[str, Note("The image of a sandbox that runs a container.", guarded=True)] = ""
     effort: Annotated[str, Note("How hard the model thinks, in the agent's own word.")] = ""
     print_command: Annotated[str, Note("Reserved: the command of one-shot helpers.", guarded=True)] = ""
 

@@ -61,8 +61,14 @@ def _wrap_unshare(argv: tuple[str, ...], box: Box) -> tuple[str, ...]:
 
 
 def _wrap_reaper(argv: tuple[str, ...], box: Box) -> tuple[str, ...]:
+    return hold(argv, cwd=box.cwd)
+
+
+def hold(argv: tuple[str, ...], *, cwd: str, then: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The command under a reaper, who runs the other one `then` if the first did not end by itself."""
     script = os.path.join(os.path.dirname(__file__), "reaper.py")
-    return (sys.executable, "-I", "-S", script, box.cwd, *argv)
+    afterwards = ("--then", str(len(then)), *then) if then else ()
+    return (sys.executable, "-I", "-S", script, *afterwards, cwd, *argv)
 
 
 METHODS = (

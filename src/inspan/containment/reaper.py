@@ -1,7 +1,8 @@
 """A parent that lets nothing outlive it, run as a script: `reaper.py CWD ARGV…` with its life line on descriptor 3.
 
 It adopts every orphan below it. When the agent ends, or the supervisor's end of the life line closes, it kills all of
-its descendants and leaves with the agent's exit code.
+its descendants and leaves with the agent's exit code. `reaper.py --then N WORD… CWD ARGV…` has a command of N words
+that is run afterwards, unless the agent ended by itself: to remove what a killed one could not.
 """
 
 import os
@@ -15,6 +16,8 @@ from inspan.system.platform import list_children, open_exit_fd, open_pipe
 
 _LIVENESS_FD = 3
 _SUBREAPER = 36
+_FIRST_SIGNAL_CODE = 128
+_RUN_ID = "JRUN_ID"
 
 
 def main() -> int:
@@ -22,16 +25,37 @@ def main() -> int:
     os.set_inheritable(_LIVENESS_FD, False)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    os.chdir(sys.argv[1])
-    argv = sys.argv[2:]
+    then, (cwd, *argv) = _split(sys.argv[1:])
+    os.chdir(cwd)
     defaults = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
     try:
         child = os.posix_spawnp(argv[0], argv, os.environ, setsigdef=defaults)
     except OSError as error:
         print(f"{argv[0]}: {error.strerror}", file=sys.stderr)
         return 127 if isinstance(error, FileNotFoundError) else 126
-    _wait_for(child)
-    return _end_all(child)
+    cut_off = _wait_for(child)
+    code = _end_all(child)
+    if then and (cut_off or code >= _FIRST_SIGNAL_CODE):
+        _run_quietly(then)
+    return code
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    """The command for afterwards, if there is one, and the rest."""
+    if words[0] != "--then":
+        return [], words
+    end = 2 + int(words[1])
+    return words[2:end], words[end:]
+
+
+def _run_quietly(argv: list[str]) -> None:
+    """Without the run's id: whoever looks for what is left of the run must not end it."""
+    env = {name: value for name, value in os.environ.items() if name != _RUN_ID}
+    nowhere = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3)]
+    try:
+        os.waitpid(os.posix_spawnp(argv[0], argv, env, file_actions=nowhere), 0)
+    except (OSError, ChildProcessError):
+        pass
 
 
 def _adopt_orphans() -> None:
@@ -41,8 +65,8 @@ def _adopt_orphans() -> None:
         raise SystemExit("reaper: the system does not let it adopt orphans")
 
 
-def _wait_for(child: int) -> None:
-    """Waits until the agent has ended or the supervisor is gone, reaping orphans meanwhile."""
+def _wait_for(child: int) -> bool:
+    """Waits until the agent has ended or the supervisor is gone, reaping orphans meanwhile; True for the latter."""
     woken, wake = open_pipe()
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, _on_child_signal)
@@ -51,9 +75,10 @@ def _wait_for(child: int) -> None:
     for fd in (_LIVENESS_FD, agent, woken):
         poll.register(fd, select.POLLIN)
     _reap_orphans(child)
-    while not any(fd != woken for fd, _ in poll.poll()):
+    while not (ready := {fd for fd, _ in poll.poll()} - {woken}):
         os.read(woken, 4096)
         _reap_orphans(child)
+    return _LIVENESS_FD in ready
 
 
 def _on_child_signal(number: int, frame: object) -> None:

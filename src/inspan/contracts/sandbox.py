@@ -33,7 +33,8 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
 
     `ports` are those of the host's loopback that it may reach where it has no network of its own.
 
-    `env` are variables for what runs in it and not for the sandbox's own program, which starts outside.
+    `env` are variables for what runs in it and not for the sandbox's own program, which starts outside. `listeners` are
+    the ports on which it finds what is ours, in a network of its own.
 
     For sandboxes that run a container: the `image` that it is made of, and its `name`; `env` is then all that what runs
     in it gets.
@@ -53,6 +54,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     network: NetworkPolicy = NetworkPolicy()
     nesting: bool = False
     ports: tuple[int, ...] = ()
+    listeners: tuple[int, ...] = ()
     image: str = ""
     name: str = ""
     env: dict[str, str] = {}
@@ -60,10 +62,11 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
 
 class Isolation(msgspec.Struct, frozen=True, kw_only=True):
     """What has to be set up on the way into a box: a network of its own, a filter for system calls, and no sockets of
-    the host that have no path.
+    the host that have no path. The network is made `inside` where the box's own command line does it, further on.
     """
 
     network: bool = False
+    inside: bool = False
     filter: bytes = b""
     scoped: bool = False
 
@@ -73,8 +76,10 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     what else it takes. One that `holds` ends whatever was started in it; another needs containment around it.
     `check` raises `SandboxUnusable` or `BadInput` where such a box cannot be had on this machine.
 
-    One that runs a `container` takes what it runs from an image. Its program reads `host_variables` itself, so the
-    process is started with the caller's; `forget` is a command that removes what is left of a box that was killed.
+    One that runs a `container` takes what it runs from an image, and is held by a reaper, who also removes what is left
+    of a box that was killed. Its program reads `host_variables` itself, so the process is started with the caller's;
+    `depth` is how many children below the reaper the process is that passes signals on. Root is an ordinary user in it
+    where it `maps_root`.
     """
 
     name: str
@@ -85,7 +90,8 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     holds: bool = True
     container: bool = False
     host_variables: tuple[str, ...] = ()
-    forget: Callable[[Box], tuple[str, ...]] = lambda _: ()
+    depth: Callable[[Box], int] = lambda _: 1
+    maps_root: bool = True
 
 
 class ExecResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from inspan.stores.repository import (
     read_plain_file,
 )
 
+from .image_programs import list_shown
 from .resolve import Choice
 
 # Where languages keep their programs in a home; none of it holds credentials.
@@ -86,7 +87,11 @@ def build_box(
     works = task.mode == "exec"
     protected = _find_protected((task.cwd, *(task.extra_dirs if works else ())), always=choice.private)
     home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
-    programs = _list_programs((choice.program.path, *reads), env, home=home) if choice.private else ()
+    started = (choice.program.path, *reads)
+    if choice.sandbox.container:
+        programs = _list_image_programs(started, env, home=home, cwd=task.cwd)
+    else:
+        programs = _list_programs(started, env, home=home) if choice.private else ()
     return Box(
         cwd=task.cwd,
         read_only=not works,
@@ -100,6 +105,7 @@ def build_box(
         repositories=protected.repositories,
         pinned=protected.pinned,
         network=choice.network,
+        image=task.image,
         nesting=not works,  # Only there an agent's own sandbox is left on.
     )
 
@@ -216,6 +222,16 @@ def _list_programs(started: tuple[str, ...], env: Mapping[str, str], *, home: st
     for path in (*started, *folders):
         for each in dict.fromkeys((os.path.abspath(path), os.path.realpath(path))):
             yield _find_program_root(each, home=home)
+
+
+def _list_image_programs(started: tuple[str, ...], env: Mapping[str, str], *, home: str, cwd: str) -> Iterator[str]:
+    """What a container is shown beside its image: the agent's program, those that inspan has installed, and how the
+    user commits.
+    """
+    paths = [each for path in started for each in dict.fromkeys((os.path.abspath(path), os.path.realpath(path)))]
+    roots = (*(_find_program_root(path, home=home) for path in paths), data_home(env))
+    yield from (path for path in list_shown(paths, roots) if not f"{path}/".startswith(f"{cwd.rstrip('/')}/"))
+    yield from (path for path in _list_home_tools(home) if "/git/" in path or path.endswith(".gitconfig"))
 
 
 def _list_home_tools(home: str) -> Iterator[str]:

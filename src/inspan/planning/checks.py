@@ -43,6 +43,7 @@ _ARGUMENTS = (
     "base_url",
     "channel",
     "net",
+    "image",
     "project",
     "task",
     "name",

@@ -20,13 +20,17 @@ from inspan.stores.paths import cache_home
 
 from .box import build_command_box
 from .checks import check_boxed_folder, check_cwd, check_limits, check_readable, check_variable
-from .environment import route_through_box, split_loader_variables
+from .environment import (
+    CONTAINER_PATH,
+    build_outer_environment,
+    route_through_box,
+    select_loader_variables,
+)
 
 _FIRST_PORT, _LAST_PORT = 8080, 65535
 # What programs need to work at all. None of it is secret; everything else of the caller's stays with the caller.
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "VIRTUAL_ENV")
 _LOCALE = "LC_"
-_CONTAINER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ENV_STEP = 'Give names and values as text: {"NAME": "value"}.'
 # bubblewrap takes 9000, its own among them.
 _MOST_WORDS = 8000
@@ -79,7 +83,8 @@ def plan_box(
         box = build_command_box(cwd, env=host_env, read=tuple(read), network=network, root=root, hidden=hidden)
     else:
         box = Box(cwd=cwd, root=root)
-    box = msgspec.structs.replace(box, image=image)
+    if sandbox.container:  # What programs there are, the image says.
+        box = msgspec.structs.replace(box, image=image, programs=(), home="")
     sandbox.check(box)
     method = _choose_method(sandbox, box, host_env)
     return CommandBox(sandbox=sandbox, method=method, box=box, env=own_env, host_env=dict(host_env), limits=limits)
@@ -93,25 +98,23 @@ def build_command(
     _check_env(env)
     sandbox, network = planned.sandbox, planned.box.network
     entry = _build_entry(planned, groups)
+    listeners = tuple(entry.ports) if entry else ()
     inner = {**planned.env, **env, "JRUN_ID": run_id}
     if entry and entry.ports:
         inner = route_through_box(inner, entry.ports[0])
-    outer, held = split_loader_variables(inner) if sandbox.boundary else (inner, {})
-    box = msgspec.structs.replace(planned.box, env=inner if sandbox.container else held, name=run_id)
+    given = inner if sandbox.container else select_loader_variables(inner) if sandbox.boundary else {}
+    box = msgspec.structs.replace(planned.box, env=given, name=run_id, listeners=listeners)
     words = tuple(argv) if sandbox.container else (*_FIND_INSIDE, *argv)
     words = sandbox.wrap(words, box)
     words = words if sandbox.boundary and sandbox.holds else planned.method.wrap(words, box)
-    outer = {name: value for name, value in outer.items() if name not in sandbox.host_variables}
-    outer |= {name: planned.host_env[name] for name in sandbox.host_variables if name in planned.host_env}
     return Command(
         argv=list(words),
-        env=outer,
+        env=build_outer_environment(inner, sandbox=sandbox, host_env=planned.host_env),
         run_id=run_id,
         stdin=stdin,
         liveness_pipe=planned.method.liveness_pipe,
         entry=entry,
         network=network,
-        forget=sandbox.forget(box),
     )
 
 
@@ -150,7 +153,7 @@ def _check_read(sandbox: Sandbox, read: Sequence[str]) -> None:
 
 def _choose_method(sandbox: Sandbox, box: Box, env: Mapping[str, str]) -> containment.Containment:
     if sandbox.container:
-        return containment.METHODS[0 if box.root else -1]
+        return containment.METHODS[-1]
     if sandbox.boundary:
         looked_at = Box(cwd="/usr", root=box.root, private=True, network=box.network, read_only=True)
         containment.probe(sandbox, looked_at, cache=cache_home(env))
@@ -167,6 +170,7 @@ def _build_entry(planned: CommandBox, groups: list[str]) -> Entry | None:
     return Entry(
         groups=groups,
         isolated=isolation.network,
+        inside=isolation.inside,
         ports=_choose_ports(planned.box.network) if allows else [],
         filter=isolation.filter,
         scoped=isolation.scoped,
@@ -183,7 +187,7 @@ def _choose_ports(network: NetworkPolicy) -> list[int]:
 def _pick_env(env: Mapping[str, str], sandbox: Sandbox) -> dict[str, str]:
     private = {"TMPDIR": "/tmp"} if sandbox.boundary else {}
     if sandbox.container:  # The caller's folders are not those of the image.
-        return {"PATH": _CONTAINER_PATH, "HOME": "/tmp", **private}
+        return {"PATH": CONTAINER_PATH, "HOME": "/tmp", **private}
     kept = {name: value for name, value in env.items() if name in _PASSED_ON or name.startswith(_LOCALE)}
     return {"PATH": os.defpath, **kept, **private}
 

@@ -6,11 +6,15 @@ from itertools import zip_longest
 
 from inspan.agents.driver_cache import AgentSummary, agent_summaries
 from inspan.contracts.driver import Driver
+from inspan.contracts.sandbox import Sandbox
 from inspan.credentials.resolve import read_login_secrets
 from inspan.protocol.task import McpServer
 from inspan.redaction import find_secrets
 from inspan.system.loader import is_loader_variable
 
+CONTAINER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where programs are in an image."""
+_HOLD_ANYWHERE = ("LANG", "LANGUAGE", "TZ", "TERM")
 _OWN_SECRETS = "RUN_TOKEN"
 _SHORTEST_KEY = 8
 _NO_PROXY = ("no_proxy", "NO_PROXY")  # The first counts where both are set.
@@ -105,12 +109,35 @@ def route_through_box(env: Mapping[str, str], port: int) -> dict[str, str]:
     return kept | dict.fromkeys(names, way_out) | dict.fromkeys(_NO_PROXY, f"{_GATEWAY_HOST},localhost")
 
 
-def split_loader_variables(env: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The environment of a sandbox's own program, and what of it only those that it starts may have: with the others,
-    a file in the working folder would be loaded outside.
+def build_container_environment(
+    env: Mapping[str, str], *, driver: Driver, run_env: Mapping[str, str], home: str
+) -> dict[str, str]:
+    """The part of an agent's environment that holds in a container, too: the run's own, the agent's and the locale."""
+    own = (*driver.access.variables, *driver.provider.credentials, *driver.provider.base_url_variables, "LC_")
+    kept = {
+        name: value
+        for name, value in env.items()
+        if name in _HOLD_ANYWHERE or name.lower().endswith("_proxy") or name.startswith(own)
+    }
+    return {**kept, "HOME": home, **run_env, "PATH": CONTAINER_PATH}
+
+
+def build_outer_environment(
+    inner: Mapping[str, str], *, sandbox: Sandbox, host_env: Mapping[str, str]
+) -> dict[str, str]:
+    """The environment of a sandbox's own program, which starts others with `inner`: what it reads for itself is the
+    caller's, and what would load a file of the working folder into it is left out.
     """
-    held = {name: value for name, value in env.items() if is_loader_variable(name)}
-    return {name: value for name, value in env.items() if name not in held}, held
+    if not sandbox.boundary:
+        return dict(inner)
+    taken = {*sandbox.host_variables, *select_loader_variables(inner)}
+    kept = {name: value for name, value in inner.items() if name not in taken}
+    return kept | {name: host_env[name] for name in sandbox.host_variables if name in host_env}
+
+
+def select_loader_variables(env: Mapping[str, str]) -> dict[str, str]:
+    """Those that a sandbox's own program must not have, and those that it starts may."""
+    return {name: value for name, value in env.items() if is_loader_variable(name)}
 
 
 def _find_secrets(env: Mapping[str, str], credentials: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -53,11 +53,13 @@ from .confinement import (
 )
 from .environment import (
     build_agent_environment,
+    build_container_environment,
+    build_outer_environment,
     collect_secrets,
     hosts_without_proxy,
     route_through_box,
     secrets_of_servers,
-    split_loader_variables,
+    select_loader_variables,
 )
 from .places import RunPlace, bring_back, enter_place, leave_place
 from .resolve import Choice, resolve_task
@@ -342,16 +344,21 @@ def _prepare_process(
         run_env=added,
         key=choice.credential.key,
     )
-    held: dict[str, str] = {}
-    if choice.sandbox.boundary:
-        environment, held = split_loader_variables(environment)
-    box = msgspec.structs.replace(_build_box(choice, claimed, context, launch, added, env), env=held)
-    argv = choice.sandbox.wrap(launch.argv, box)
-    if not (choice.sandbox.boundary and choice.sandbox.holds):
-        argv = choice.containment.wrap(argv, box)
+    box = _build_box(choice, claimed, context, launch, added, env)
     entry = _build_entry(choice, context, box, env)
     if entry and entry.isolated:
         environment = route_through_box(environment, entry.ports[1])
+    if choice.sandbox.container:
+        environment = build_container_environment(environment, driver=driver, run_env=added, home=box.home)
+        name = f"inspan-{claimed.folder.run_id}-{driver.channels[0].name}"
+        listeners = tuple(entry.ports) if entry else ()
+        box = msgspec.structs.replace(box, env=environment, name=name, listeners=listeners)
+    elif choice.sandbox.boundary:
+        box = msgspec.structs.replace(box, env=select_loader_variables(environment))
+    environment = build_outer_environment(environment, sandbox=choice.sandbox, host_env=env)
+    argv = choice.sandbox.wrap(launch.argv, box)
+    if not (choice.sandbox.boundary and choice.sandbox.holds):
+        argv = choice.containment.wrap(argv, box)
     process = AgentProcess(
         argv=list(argv),
         env=environment,
@@ -360,7 +367,7 @@ def _prepare_process(
         conversation=launch.conversation,
         preamble=build_preamble(task, driver.capabilities, texts=choice.attachment_text) if launch.conversation else "",
         liveness_pipe=choice.containment.liveness_pipe,
-        agent_depth=choice.containment.agent_depth,
+        agent_depth=choice.sandbox.depth(box) if choice.sandbox.container else choice.containment.agent_depth,
         sandbox=choice.sandbox.name,
         containment=choice.containment.name,
         access=_find_access(choice),
@@ -534,6 +541,7 @@ def _build_entry(choice: Choice, context: LaunchContext, box: Box, env: Mapping[
         return None
     return Entry(
         isolated=isolation.network,
+        inside=isolation.inside,
         ports=_choose_ports(context, choice.network) if isolation.network else [],
         filter=isolation.filter,
         scoped=isolation.scoped,

@@ -35,6 +35,7 @@ from inspan.stores.paths import cache_home
 from .access import refuse_without_access
 from .attachments import load_attachments
 from .checks import check_boxed_folder
+from .image_programs import is_systems_python
 from .places import choose_place
 from .route import check_base_url, check_model_from, choose_route, find_base_url
 
@@ -89,9 +90,7 @@ def resolve_task(task: Task, env: Mapping[str, str]) -> Choice:
     sandbox = modules.load_sandbox(asked or (_BOUNDARY if obstacle or confined else "none"))
     if obstacle and not sandbox.boundary:
         raise BadInput("sandbox", sandbox.name, obstacle, next_step=step)
-    if sandbox.container:
-        step = f"Use --sandbox {_BOUNDARY} for agents; inspan.open_sandbox runs commands in a container."
-        raise BadInput("sandbox", sandbox.name, "an image has no agent's program in it.", next_step=step)
+    _check_container(sandbox, task, driver, root=root)
     if confined and not sandbox.boundary:
         field, value = ("--net", task.net) if task.net not in ("", "open") else ("--read", task.read[0])
         step = f"Use --sandbox {_BOUNDARY}, or leave {field} out."
@@ -116,7 +115,10 @@ def resolve_task(task: Task, env: Mapping[str, str]) -> Choice:
     network = _choose_network(task, route, private=private)
     for field, path in (("cwd", task.cwd), *(("extra_dirs", path) for path in task.extra_dirs)) if private else ():
         check_boxed_folder(field, path)
-    if sandbox.boundary:
+    if sandbox.container:
+        sandbox.check(Box(cwd=task.cwd, root=root, network=network, image=task.image, readable=task.read))
+        method = containment.METHODS[-1]
+    elif sandbox.boundary:
         box = Box(cwd="/usr" if private else "/", root=root, private=private, network=network, read_only=True)
         sandbox.check(box)
         containment.probe(sandbox, box, cache=cache_home(env))
@@ -187,6 +189,24 @@ def _choose_network(task: Task, route: Route, *, private: bool) -> NetworkPolicy
         step = "Leave --direct or --login out, name the provider's host with --net allow=HOST, or use --net open."
         raise BadInput("--net", task.net, "this run goes to its provider without the gateway.", next_step=step)
     return policy
+
+
+def _check_container(sandbox: Sandbox, task: Task, driver: Driver, *, root: bool) -> None:
+    """Refuses an image where none is taken, and agents that would not work in a container."""
+    if task.image and not sandbox.container:
+        step = "Add --sandbox podman, or leave --image out."
+        raise BadInput("--image", task.image, f"the sandbox {sandbox.name} takes no image.", next_step=step)
+    if not sandbox.container:
+        return
+    if root and not sandbox.maps_root and driver.capabilities.root_needs_sandbox and is_unrestricted(task):
+        step = "Use --sandbox podman or bwrap, or run as an ordinary user."
+        why = f"{driver.title} refuses to run unrestricted as root, which it is in a container of {sandbox.name}'s."
+        raise BadInput("sandbox", sandbox.name, why, next_step=step)
+    bridged = bool(task.tools) and "http" not in driver.capabilities.mcp
+    if (driver.built_in or driver.program.hosted or driver.channels[0].package or bridged) and is_systems_python():
+        step = f"Use --sandbox {_BOUNDARY}, or install inspan with a Python of its own: `uv tool install inspan`."
+        why = f"{driver.title} needs inspan's Python, which is the system's: an image has its own in that place."
+        raise BadInput("sandbox", sandbox.name, why, next_step=step)
 
 
 def _check_sandbox_need(task: Task, driver: Driver, *, root: bool) -> tuple[str, str]:

@@ -62,6 +62,7 @@ def apply_config(
         sandbox=task.sandbox or runtime.sandbox,
         net=task.net or runtime.net,
         read=(*(() if before.sandbox else runtime.read), *task.read),
+        image=task.image or _find_image(task.sandbox or runtime.sandbox, runtime.image),
         system_prompt=task.system_prompt or own.system_prompt,
         append_system_prompt=task.append_system_prompt or own.append_system_prompt,
         limits=_merge_limits(settings, values, before),
@@ -78,6 +79,13 @@ def apply_config(
     )
     named = {driver.program_variable: own.program} if own.program and driver.program_variable not in env else {}
     return ConfiguredTask(task=task, env={**env, **named} if named else env)
+
+
+def _find_image(sandbox: str, image: str) -> str:
+    """The configured image, where the sandbox takes one: others are chosen in spite of it."""
+    boundary = modules.split_sandbox(sandbox).boundary if sandbox and image else ""
+    takes_image = boundary in modules.sandbox_names() and modules.load_sandbox(boundary).container
+    return image if takes_image else ""
 
 
 def load_config(cwd: str, env: Mapping[str, str]) -> Config:

@@ -67,11 +67,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """What is set up on the way to the agent's process: `groups` are the control groups that it joins, `ports` where it
     is to find our listeners in a network of its own, `filter` the program for its system calls. Where it is `scoped`,
     sockets of the host that have no path are out of its reach. `proxies` are those of the user, through which goes what
-    it may reach.
+    it may reach. Its network is made `inside` where its own command line does it, further on.
     """
 
     groups: list[str] = []
     isolated: bool = False
+    inside: bool = False
     ports: list[int] = []
     filter: bytes = b""
     scoped: bool = False

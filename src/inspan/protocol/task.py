@@ -58,7 +58,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     around the agent (`bwrap`, `none`), or both, joined by `+`; empty is what the agent needs, in `cwd` itself.
 
     `sandbox` is what confines the agent; `net` what it may reach from there: `none`, `gateway`, `open` or
-    `allow=HOST,…`; `read` are the paths that it may read besides the system's and its own.
+    `allow=HOST,…`; `read` are the paths that it may read besides the system's and its own. A sandbox that runs a
+    container makes it of `image`.
 
     With `session` the run stays open for further messages, and its prompt may be empty. `ask` are the tools, in the
     words of `allowed_tools`, that somebody is asked about before the agent uses them; `*` stands for all about which
@@ -99,6 +100,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     sandbox: str = ""
     net: str = ""
     read: tuple[str, ...] = ()
+    image: str = ""
     model_from: str = ""
     base_url: str = ""
     budgets: dict[Node, Budget] = {}

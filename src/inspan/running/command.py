@@ -34,12 +34,11 @@ UNKNOWN_EXIT = -1
 _READ_BYTES = 256 * 1024
 _GONE_S = 5.0
 _DRAIN_S = 5.0
-_FORGET_S = 30.0
 _MAX_HOSTS = 50
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """What is started, and how it is held. `run_id` marks its processes; `forget` is run after it was killed."""
+    """What is started, and how it is held. `run_id` marks its processes."""
 
     argv: list[str]
     env: dict[str, str]
@@ -48,7 +47,6 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     liveness_pipe: bool = False
     entry: Entry | None = None
     network: NetworkPolicy = NetworkPolicy()
-    forget: tuple[str, ...] = ()
 
 
 def start_command(command: Command, *, timeout_s: float | None, limit_bytes: int) -> "asyncio.Task[ExecResult]":
@@ -148,7 +146,7 @@ async def _run(command: Command, timeout_s: float | None, limit_bytes: int) -> E
             async with asyncio.timeout(timeout_s):
                 if spawned.link >= 0:
                     await way_out.open(_take_link(spawned))
-                await exited
+                await asyncio.wait({exited})  # Not the future itself: whoever is cancelled cancels what it awaits.
                 forced = False
         except TimeoutError:
             timed_out = True
@@ -228,18 +226,9 @@ async def _end(
         forking.close(_take_link(spawned))
     if forced or command.liveness_pipe:
         await call_in_thread(partial(kill_run_processes, command.run_id), limit=MAX_WAITING)
-    if forced and command.forget:
-        await call_in_thread(partial(_run_quietly, command.forget, command.env), limit=MAX_WAITING)
     await asyncio.wait([stream.ended for stream in streams], timeout=_DRAIN_S)
     for stream in streams:
         stream.close()
-
-
-def _run_quietly(argv: tuple[str, ...], env: dict[str, str]) -> None:
-    import subprocess  # Start-up time: only what was killed needs it.
-
-    with suppress(OSError, subprocess.TimeoutExpired):
-        subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=_FORGET_S, check=False)
 
 
 def _finish(future: "asyncio.Future[None]") -> None:

@@ -34,7 +34,7 @@ def build_setup(entry: Entry | None) -> "Setup | None":
         return None
     return {
         "groups": entry.groups,
-        "isolated": entry.isolated,
+        "isolated": entry.isolated and not entry.inside,
         "ports": entry.ports,
         "filter": entry.filter,
         "scoped": entry.scoped,

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from typing import NoReturn, TypedDict
 
     class Setup(TypedDict):
-        """`groups` are the folders of the control groups to join; `ports` where to listen in a network of its own;
-        `filter` is the program for system calls; `scoped` keeps the sockets of the host without a path out of reach.
+        """`groups` are the folders of the control groups to join; `ports` where to listen in a network of its own,
+        which somebody else makes unless it is `isolated`; `filter` is the program for system calls; `scoped` keeps the
+        sockets of the host without a path out of reach.
         """
 
         groups: list[str]

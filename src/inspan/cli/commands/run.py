@@ -36,7 +36,10 @@ _LIMITS = {
     "idle_close": "idle_close_s",
 }
 # An unset variable in a script gives an empty word; taken for "none given" it would be another run than was meant.
-_NOT_EMPTY = ("cwd", "resume", "sandbox", "net", "project", "name", "key_from", "model_from", "base_url", "channel")
+_NOT_EMPTY = (
+    *("cwd", "resume", "sandbox", "net", "image", "project", "name"),
+    *("key_from", "model_from", "base_url", "channel"),
+)
 
 
 class _RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +73,7 @@ class _RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     fault_seed: int
     sandbox: str | None
     net: str
+    image: str
     read: tuple[str, ...]
     memory: int | None
     cpus: float | None
@@ -126,7 +130,8 @@ class _RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     "--fault", multiple=True, metavar="'WHICH: WHAT'", help="Inject faults into model calls: 'call 3: 529'; repeatable."
 )
 @click.option("--fault-seed", type=int, default=0, help="Seed for faults given as a percentage.", show_default=True)
-@click.option("--sandbox", help="none, bwrap, auto, worktree or worktree+bwrap. [default: auto: what the agent needs]")
+@click.option("--sandbox", help="bwrap, podman, docker, none, worktree, worktree+bwrap. [default: what it needs]")
+@click.option("--image", default="", metavar="IMAGE", help="What podman or docker makes the container of.")
 @click.option("--net", default="", metavar="REACH", help="none, gateway, open or allow=HOST,… in a sandbox.")
 @click.option("--read", multiple=True, metavar="PATH", help="What else a sandbox may read; repeatable.")
 @click.option("--memory", type=Size(), help="Most memory of all that it starts: 4g. [default: off]")
@@ -290,6 +295,7 @@ def _build_task(given: _RunOptions) -> Task:
         fault_seed=given.fault_seed,
         sandbox=given.sandbox or "",
         net=given.net,
+        image=given.image,
         read=tuple(_whole_path("--read", os.path.expanduser(path)) for path in given.read),
         profile=given.profile or ("clean" if os.environ.get("CI") else "user"),
         project=given.project,
