@@ -168,7 +168,7 @@ def test_a_terminal_that_is_dragged_until_it_is_too_narrow_has_no_old_status_lin
     cli_env: CliEnv, open_terminal: Open
 ) -> None:
     terminal = open_terminal(*run_words(cli_env, LONG))
-    terminal.wait_for(lambda: has_status(terminal, "Ctrl-C stops"), "a status line")
+    terminal.wait_for(lambda: has_status(terminal, "● working · until"), "a status line")
     for columns in range(70, 4, -5):
         terminal.resize(columns, 24)
     terminal.wait_for(
