@@ -164,6 +164,24 @@ def test_a_resize_during_a_run_leaves_one_status_line(cli_env: CliEnv, open_term
     assert no_status(terminal)
 
 
+def test_a_terminal_that_is_dragged_until_it_is_too_narrow_has_no_old_status_line(
+    cli_env: CliEnv, open_terminal: Open
+) -> None:
+    terminal = open_terminal(*run_words(cli_env, LONG))
+    terminal.wait_for(lambda: has_status(terminal, "● working · until"), "a status line")
+    for columns in range(70, 4, -5):
+        terminal.resize(columns, 24)
+    terminal.wait_for(
+        lambda: not any(stop_spinner(row).startswith("● wor") for row in terminal.lines), "a clean screen"
+    )
+    terminal.resize(80, 24)
+    terminal.wait_for(lambda: has_status(terminal, "● working"), "the status line again")
+    assert count_working(terminal) == 1
+    (cli_env.work / "go").touch()
+    assert terminal.wait_for_end() == 0
+    assert no_status(terminal)
+
+
 def test_ctrl_c_takes_the_status_line_away_and_ends_the_run(cli_env: CliEnv, open_terminal: Open) -> None:
     terminal = open_terminal(*run_words(cli_env, LONG))
     terminal.wait_for(lambda: has_status(terminal, "Ctrl-C stops"), "a status line")

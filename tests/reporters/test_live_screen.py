@@ -175,6 +175,52 @@ def test_after_a_resize_the_old_status_is_gone() -> None:
     assert shown.rows == ["text", "a status of t…"]
 
 
+@pytest.mark.parametrize("columns", [9, 5])
+def test_a_terminal_that_becomes_too_narrow_keeps_no_old_status(columns: int) -> None:
+    shown = Shown(columns=30)
+    shown.screen.write(("text", ""))
+    shown.draw("busy")
+    shown.size = columns, 6
+    shown.emulated.resize(6, columns)
+    shown.draw("busy")
+    assert shown.rows == ["text"]
+
+
+def test_a_resize_takes_the_status_away_at_once_and_the_last_size_is_drawn_for() -> None:
+    shown = Shown(columns=30)
+    shown.screen.write(("text", ""))
+    shown.draw("busy")
+    shown.screen.erase_at_once(lambda data: shown.feed.feed(data.decode()))
+    assert shown.rows == ["text"]
+    assert shown.screen.lacks_status and not shown.screen.may_draw
+    assert shown.screen.due_s == pytest.approx(0.3)
+    written: list[bytes] = []
+    shown.screen.erase_at_once(written.append)
+    assert written == [], "there is nothing below the text, or somebody else's"
+
+
+def test_a_status_that_is_too_long_for_a_size_not_told_yet_breaks_no_row() -> None:
+    shown = Shown(columns=40, rows=4)
+    for number in range(6):
+        shown.screen.write_line((f"line {number}", ""))
+    shown.screen.write(("open", ""))
+    shown.flush()
+    shown.emulated.resize(4, 12)
+    shown.draw("a status of thirty-six columns wide")
+    shown.screen.write((" line", ""))
+    assert [row.rstrip() for row in (shown.flush(), shown.emulated.display)[1]][:3] == ["line 4", "line 5", "open line"]
+
+
+def test_a_line_that_was_broken_by_a_narrow_terminal_is_whole_again_on_a_wide_one() -> None:
+    shown = Shown(columns=60)
+    shown.screen.write(("x" * 50, ""))
+    shown.draw("busy")
+    for columns, column in ((12, 2), (60, 50)):
+        shown.size = columns, 6
+        shown.draw("busy")
+        assert shown.screen.column == column
+
+
 def test_a_row_that_is_full_has_no_status_until_the_text_goes_on() -> None:
     shown = Shown(columns=20)
     shown.screen.write(("x" * 20, ""))

@@ -126,14 +126,14 @@ class Console:
             return
         entry = self._live, self._stream
         _on_terminal.append(entry)
-        before = signal.getsignal(signal.SIGTSTP)
-        if before is signal.SIG_DFL:
-            signal.signal(signal.SIGTSTP, _stop_job)
+        taken = [number for number in _HANDLERS if signal.getsignal(number) is signal.SIG_DFL]
+        for number in taken:
+            signal.signal(number, _HANDLERS[number])
         try:
             yield
         finally:
-            if before is signal.SIG_DFL:
-                signal.signal(signal.SIGTSTP, before)
+            for number in taken:
+                signal.signal(number, signal.SIG_DFL)
             _on_terminal.remove(entry)
             self._live.close()
 
@@ -167,11 +167,20 @@ def _stop_job(number: int, frame: FrameType | None) -> None:
         console.interject(partial(_stop_after_erasing, stream))
 
 
+def _resize(number: int, frame: FrameType | None) -> None:
+    for console, stream in _on_terminal:
+        with suppress(OSError):
+            console.take_resize(partial(os.write, stream.fileno()))
+
+
 def _stop_after_erasing(stream: TextIO) -> None:
     _write_below(stream)
     signal.signal(signal.SIGTSTP, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTSTP)
     signal.signal(signal.SIGTSTP, _stop_job)
+
+
+_HANDLERS = {signal.SIGTSTP: _stop_job, signal.SIGWINCH: _resize}
 
 
 def _make_live_console(

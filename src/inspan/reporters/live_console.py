@@ -6,6 +6,7 @@ What it shows comes from a log and is redacted already. The log keeps everything
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -183,7 +184,13 @@ class LiveConsole:
 
         `write` must erase what is below the cursor and leave the cursor at the beginning of a row.
         """
-        self._interjections.append(write)
+        self._interjections.append(partial(self._give_way, write))
+        self._run_interjections()
+
+    def take_resize(self, write: Callable[[bytes], object]) -> None:
+        """The terminal has another size, as a signal handler says: the status is taken away past every buffer, before
+        further sizes spread it over so many rows that it cannot be found."""
+        self._interjections.append(partial(self._screen.erase_at_once, write))
         self._run_interjections()
 
     @contextmanager
@@ -197,10 +204,12 @@ class LiveConsole:
 
     def _run_interjections(self) -> None:
         while self._interjections and not self._depth:
-            write = self._interjections.pop(0)
-            write()
-            self._open_tool = self._last_tool = ""
-            self._screen.forget_status()
+            self._interjections.pop(0)()
+
+    def _give_way(self, write: Callable[[], None]) -> None:
+        write()
+        self._open_tool = self._last_tool = ""
+        self._screen.forget_status()
 
     def _draw(self) -> None:
         began_at = self._run_clock.began_at

@@ -19,10 +19,13 @@ Span = tuple[str, Style]
 
 ERASE_BELOW = "\x1b[J"
 # Down and up again makes room for a row below without moving the column: a newline would. The cursor is saved there
-# and restored after, since only the terminal knows on which row it is.
+# and restored after, since only the terminal knows on which row it is. No row is broken meanwhile: a terminal that has
+# just become narrower would scroll, and the cursor come back to another text.
 _TO_GLYPH, _RESTORE = "\x1b7\r\n", "\x1b8"
-_TO_STATUS, _FROM_STATUS = f"\x1bD\x1b[A{_TO_GLYPH}", f"\x1b[K{_RESTORE}"
+_NO_BREAK, _BREAK = "\x1b[?7l", "\x1b[?7h"
+_TO_STATUS, _FROM_STATUS = f"\x1bD\x1b[A{_TO_GLYPH}{_NO_BREAK}", f"\x1b[K{_BREAK}{_RESTORE}"
 _LEAST_S_BETWEEN_DRAWS = 0.2
+_S_AFTER_RESIZE = 0.3
 _LEAST_ROWS, _LEAST_COLUMNS = 3, 10
 
 
@@ -42,6 +45,7 @@ class LiveScreen:
         self._ask_size = size
         self._clock = clock
         self._column = 0
+        self._line_columns = 0
         self._row = ""
         self._written = False
         self._drawn: str = ""
@@ -97,6 +101,7 @@ class LiveScreen:
     def retract(self, column: int) -> None:
         """Takes away what stands in the open line from this column on, which is not the first; no row but this one."""
         self._out.append(f"\r\x1b[{column}C\x1b[K")
+        self._line_columns -= self._column - column
         self._column = column
 
     def draw(self, status: Iterable[Span]) -> None:
@@ -115,6 +120,8 @@ class LiveScreen:
         stale = ERASE_BELOW if self._drawn and size != self._drawn_size else ""
         self._drawn_at = self._clock()
         if self._rows < _LEAST_ROWS or self.columns < _LEAST_COLUMNS or self._column >= self.columns:
+            self._out.append(stale)
+            self._drawn = "" if stale else self._drawn
             return
         self._out.append(stale + _TO_STATUS + self._fit(spans) + _FROM_STATUS)
         self._drawn, self._drawn_size = key, size
@@ -129,9 +136,17 @@ class LiveScreen:
             self._out.append(ERASE_BELOW)
             self._drawn, self._drawn_at = "", -1.0
 
+    def erase_at_once(self, write: Callable[[bytes], object]) -> None:
+        """The same for a signal handler, past every buffer."""
+        if self._drawn:
+            self._drawn = ""
+            write(ERASE_BELOW.encode())
+        # A window that is dragged has many sizes, one after the other: the last of them is drawn for.
+        self._drawn_at = self._clock() + _S_AFTER_RESIZE - _LEAST_S_BETWEEN_DRAWS
+
     def forget_status(self) -> None:
         """Somebody else has erased the status and may have moved the cursor: it stands in a row of its own now."""
-        self._drawn, self._drawn_at, self._column = "", -1.0, 0
+        self._drawn, self._drawn_at, self._column, self._line_columns = "", -1.0, 0, 0
 
     def flush(self) -> None:
         """Lets the reader see it, in one write."""
@@ -150,6 +165,8 @@ class LiveScreen:
         self._out.append(self._paint(marked, style))
         self._written = True
         self._column = column
+        _, restarted, last = marked.replace("\r", "\n").rpartition("\n")
+        self._line_columns = measure_width(last) + (0 if restarted else self._line_columns)
 
     def _mark(self, text: str, *, theirs: bool) -> tuple[str, int]:
         """The text as it may be shown, and the column that it ends at."""
@@ -185,7 +202,8 @@ class LiveScreen:
         size = self._ask_size()
         if size != (self.columns, self._rows):
             self.columns, self._rows = size
-            self._column = advance_column(0, " " * self._column, self.columns)
+            # Most terminals break the open line anew; a row that gets wider takes back what was moved below it.
+            self._column = advance_column(0, " " * self._line_columns, self.columns)
         return size
 
 
