@@ -18,7 +18,7 @@ from inspan.running.command import Command
 from inspan.stores.paths import cache_home
 
 from .box import build_command_box
-from .checks import check_cwd, check_limits, check_readable, check_variable
+from .checks import check_cwd, check_limits, check_limits_hold, check_readable, check_variable
 from .environment import CONTAINER_PATH, build_outer_environment, route_through_box
 
 _FIRST_PORT, _LAST_PORT = 8080, 65535
@@ -62,6 +62,7 @@ def plan_box(
         check_variable(name)
     check_limits(limits)
     sandbox = load_sandbox(kind)
+    check_limits_hold(sandbox, limits)
     network = _choose_network(sandbox, net)
     _check_read(sandbox, read)
     if image and not sandbox.container:
