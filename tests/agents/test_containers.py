@@ -72,6 +72,7 @@ def test_nothing_is_left_of_a_run_in_a_container(cli_env: CliEnv, engine: Podman
     [
         (("--image", "some/image"), "the sandbox none takes no image"),
         (("--sandbox", "docker", "--image", "some/image"), "docker's daemon cannot start containers in a network"),
+        (("--sandbox", "docker", "--image", "i", "--net", "open", "--memory", "1g"), "outside of the control groups"),
     ],
 )
 def test_what_a_container_cannot_be_is_refused(

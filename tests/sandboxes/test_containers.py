@@ -23,7 +23,7 @@ BOX = Box(
 @pytest.fixture(autouse=True)
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("podman", "docker", "bwrap"):
-        (tmp_path / name).write_text("#!/bin/sh\necho crun\n")
+        (tmp_path / name).write_text("#!/bin/sh\necho crun 2\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
 
@@ -116,7 +116,11 @@ def test_a_missing_engine_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("says", "words"),
-    [("echo runc", "by runc here"), ("echo 'no subuid ranges' >&2; exit 125", "podman does not work here: no subuid")],
+    [
+        ("echo runc 2", "by runc here"),
+        ("echo crun 1", "no users for the containers"),
+        ("echo 'no subuid ranges' >&2; exit 125", "podman does not work here: no subuid"),
+    ],
 )
 def test_a_podman_that_cannot_start_containers_our_way_is_refused(says: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "podman").write_text(f"#!/bin/sh\n{says}\n")
@@ -137,3 +141,16 @@ def _split(words: tuple[str, ...]) -> _Held:
     end = 6 + int(words[5])
     assert words[end] == BOX.cwd
     return _Held(words[6:end], words[end + 1 :])
+
+
+@pytest.mark.parametrize("root", [False, True], ids=["user", "root"])
+def test_what_works_is_tried_without_an_image(root: bool, tmp_path: Path) -> None:
+    box = Box(cwd="/", root=root)
+    (tmp_path / "docker").write_text("#!/bin/sh\necho 28.1\n")
+    assert DOCKER.describe(box) == f"{tmp_path}/docker, daemon 28.1; with --image and --net open"
+    assert PODMAN.describe(box).startswith(f"works, with {tmp_path}/podman")
+    for name in ("podman", "bwrap"):  # By the latter it is started on machines with control groups of both versions.
+        answers = '[ "$1" = info ] && echo crun 2 && exit'
+        (tmp_path / name).write_text(f"#!/bin/sh\n{answers}\necho 'crun: it cannot' >&2; exit 126\n")
+    with pytest.raises(SandboxUnusable, match=r"cannot start a container here: crun: it cannot\."):
+        PODMAN.describe(box)

@@ -79,7 +79,8 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     One that runs a `container` takes what it runs from an image, and is held by a reaper, who also removes what is left
     of a box that was killed. Its program reads `host_variables` itself, so the process is started with the caller's;
     `depth` is how many children below the reaper the process is that passes signals on. Root is an ordinary user in it
-    where it `maps_root`.
+    where it `maps_root`, and limits hold it where it `joins_groups`. `describe` tells what works here, tried without an
+    image, and raises what `check` does.
     """
 
     name: str
@@ -92,6 +93,8 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     host_variables: tuple[str, ...] = ()
     depth: Callable[[Box], int] = lambda _: 1
     maps_root: bool = True
+    joins_groups: bool = True
+    describe: Callable[[Box], str] = lambda _: ""
 
 
 class ExecResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from inspan.contracts.sandbox import Sandbox
 from inspan.errors import BadInput
 from inspan.protocol.budget import BUDGET_HINT
 from inspan.protocol.ids import NAME_CHARACTERS, find_name_problem
@@ -247,6 +248,14 @@ def _check_budgets(task: Task) -> None:
             if value is not None and not 0 <= value < _MAX_VALUE:
                 step = "Give dollars for a million tokens, 0 or more."
                 raise BadInput(f"prices {model}", {field: value}, "it is not a price.", next_step=step)
+
+
+def check_limits_hold(sandbox: Sandbox, limits: Limits) -> None:
+    """Raises `BadInput` for a limit that this sandbox would not be held by."""
+    if limits.resources and not sandbox.joins_groups:
+        step = "Leave the limits out, or use the sandbox podman or bwrap."
+        why = "its daemon starts containers outside of the control groups of a run."
+        raise BadInput("sandbox", sandbox.name, why, next_step=step)
 
 
 def check_limits(limits: Limits, *, names: Mapping[str, str] = _NO_NAMES) -> None:

@@ -19,7 +19,7 @@ from inspan.running.command import Command
 from inspan.stores.paths import cache_home
 
 from .box import build_command_box
-from .checks import check_boxed_folder, check_cwd, check_limits, check_readable, check_variable
+from .checks import check_boxed_folder, check_cwd, check_limits, check_limits_hold, check_readable, check_variable
 from .environment import (
     CONTAINER_PATH,
     build_outer_environment,
@@ -71,6 +71,7 @@ def plan_box(
     _check_env(env)
     check_limits(limits, names={"memory_bytes": "memory"})
     sandbox = load_sandbox(kind)
+    check_limits_hold(sandbox, limits)
     network = _choose_network(sandbox, net)
     _check_read(sandbox, read)
     if image and not sandbox.container:

@@ -22,9 +22,9 @@ from inspan.config import locations
 from inspan.containment import containment
 from inspan.containment.programs import find_program
 from inspan.contracts.driver import Driver
-from inspan.contracts.sandbox import Box, Sandbox
+from inspan.contracts.sandbox import Box
 from inspan.credentials.resolve import resolve_credential
-from inspan.errors import BadConfig, BadInput, InspanError, SandboxUnusable
+from inspan.errors import BadConfig, BadInput, InspanError
 from inspan.protocol.task import Task
 from inspan.stores.paths import cache_home, make_private_folder, runtime_home, state_home
 
@@ -221,23 +221,12 @@ def _check_sandbox(env: Mapping[str, str], name: str = _USUAL_SANDBOX) -> Findin
     box = Box(cwd="/", root=os.geteuid() == 0)
     try:
         if sandbox.container:
-            return Finding(subject=subject, state="ok", detail=_describe_engine(sandbox, box))
+            return Finding(subject=subject, state="ok", detail=sandbox.describe(box))
         sandbox.check(box)
         containment.probe(sandbox, box, cache=cache_home(env))
     except InspanError as error:
         return Finding(subject=subject, state="warning", detail=error.message, next_step=error.next_step)
     return Finding(subject=subject, state="ok", detail=f"works, with {sandbox.wrap((), box)[0]}")
-
-
-def _describe_engine(sandbox: Sandbox, box: Box) -> str:
-    """What can be said without an image; raises `SandboxUnusable` where its program is missing or does not answer."""
-    with suppress(BadInput):  # It has no image: everything else was looked at before.
-        sandbox.check(box)
-    program = find_program(sandbox.name)
-    if problem := containment.run_probe((program, "info", "--format", "ok")):
-        message = f"{program} does not answer: {problem.splitlines()[-1]}"
-        raise SandboxUnusable(message, next_step=f"See what `{sandbox.name} info` says.")
-    return f"{program}, for commands alone; whether an image runs is seen when it is opened"
 
 
 def _list_boundaries() -> list[str]:

@@ -34,7 +34,7 @@ from inspan.stores.paths import cache_home
 
 from .access import refuse_without_access
 from .attachments import load_attachments
-from .checks import check_boxed_folder
+from .checks import check_boxed_folder, check_limits_hold
 from .image_programs import is_systems_python
 from .places import choose_place
 from .route import check_base_url, check_model_from, choose_route, find_base_url
@@ -196,6 +196,7 @@ def _check_container(sandbox: Sandbox, task: Task, driver: Driver, *, root: bool
     if task.image and not sandbox.container:
         step = "Add --sandbox podman, or leave --image out."
         raise BadInput("--image", task.image, f"the sandbox {sandbox.name} takes no image.", next_step=step)
+    check_limits_hold(sandbox, task.limits)
     if not sandbox.container:
         return
     if root and not sandbox.maps_root and driver.capabilities.root_needs_sandbox and is_unrestricted(task):

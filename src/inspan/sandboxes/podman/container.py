@@ -21,6 +21,8 @@ from inspan.sandboxes.bwrap.git_guard import pin_files, protect_git
 from inspan.system import entry
 from inspan.system.loader import is_loader_variable
 
+from .trial import end_sentence, start_trial
+
 _CHECK_S = 20.0
 # Each of these programs reads its own settings and finds its images by them.
 _HOST_VARIABLES = (
@@ -47,6 +49,11 @@ _BOXED_ID = 1000
 _ROOTS_MAP = (f"0:1:{_BOXED_ID}", f"{_BOXED_ID}:0:1", f"{_BOXED_ID + 1}:{_BOXED_ID + 1}:{65535 - _BOXED_ID}")
 _RUNTIMES = ("crun", "krun", "crun-vm")
 _MOST_PIDS = "/proc/sys/kernel/pid_max"
+_ASKED = "{{.Host.OCIRuntime.Name}} {{len .Host.IDMappings.UIDMap}}"
+_NEEDS = (
+    "See what `podman info` says. An ordinary user needs the package uidmap, and a row in /etc/subuid and in "
+    "/etc/subgid; bwrap needs neither."
+)
 _TMPFS = "rw,mode=1777"
 
 
@@ -69,6 +76,8 @@ def build_sandbox(engine: Engine) -> Sandbox:
         host_variables=_HOST_VARIABLES,
         depth=partial(_count_depth, engine),
         maps_root=not engine.daemon,
+        joins_groups=not engine.daemon,
+        describe=partial(_describe, engine),
     )
 
 
@@ -87,13 +96,15 @@ def _wrap(engine: Engine, argv: tuple[str, ...], box: Box) -> tuple[str, ...]:
     if engine.daemon:
         return hold(words, cwd=box.cwd, then=(program, "rm", "--force", box.name))
     forget = (program, "rm", "--force", "--ignore", box.name)
-    started = (*_enter_network(box), *_hide_groups(), *words)
-    return hold(_as_podman(started, words, box), cwd=box.cwd, then=_as_podman((*_hide_groups(), *forget), forget, box))
+    started = _precede((*_enter_network(box), *_hide_groups()), words, box)
+    return hold(started, cwd=box.cwd, then=_precede(_hide_groups(), forget, box))
 
 
-def _as_podman(argv: tuple[str, ...], plain: tuple[str, ...], box: Box) -> tuple[str, ...]:
-    """What stands before podman's own command needs the powers that an ordinary user has among podman's users alone."""
-    return argv if box.root or argv == plain else (plain[0], "unshare", *argv)
+def _precede(before: tuple[str, ...], words: tuple[str, ...], box: Box) -> tuple[str, ...]:
+    """What stands before podman's own command needs powers that an ordinary user has among podman's users alone."""
+    if not before or box.root:
+        return (*before, *words)
+    return (words[0], "unshare", *before, *words)
 
 
 def _enter_network(box: Box) -> tuple[str, ...]:
@@ -197,11 +208,31 @@ def _is_obeyed(name: str) -> bool:
     return name in _HOST_VARIABLES or is_loader_variable(name)
 
 
-def _check(engine: Engine, box: Box) -> None:
+def _describe(engine: Engine, box: Box) -> str:
+    program = _find_engine(engine)
+    if engine.daemon:
+        told, problem = _ask(program, "info", "--format", "{{.ServerVersion}}")
+        if problem:
+            step = "Start docker's daemon, or use podman, which needs none, or bwrap."
+            raise SandboxUnusable(f"{program} does not answer: {problem}", next_step=step)
+        return f"{program}, daemon {told}; with --image and --net open"
+    _check_podman(program, root=box.root)
+    words = (program, "run", "--rm", "--network", "none", *_list_own(engine, box))
+    if problem := start_trial(lambda rest: _precede(_hide_groups(), (*words, *rest), box)):
+        raise SandboxUnusable(f"podman cannot start a container here: {problem}", next_step=_NEEDS)
+    return f"works, with {program} {'as root' if box.root else 'as an ordinary user'}; with --image"
+
+
+def _find_engine(engine: Engine) -> str:
     program = find_program(engine.program)
     if not program:
         step = f"Install {engine.program}, or use bwrap."
         raise SandboxUnusable(f"The sandbox {engine.program} needs {engine.program}.", next_step=step)
+    return program
+
+
+def _check(engine: Engine, box: Box) -> None:
+    program = _find_engine(engine)
     if _joins_ours(box) and engine.daemon:
         step = "Use open, or the sandbox podman or bwrap; for commands also none."
         why = "docker's daemon cannot start containers in a network of ours."
@@ -211,18 +242,19 @@ def _check(engine: Engine, box: Box) -> None:
             step = "Use a path without one."
             raise BadInput("cwd", path, f"{engine.program} takes no path with a colon.", next_step=step)
     if not engine.daemon:
-        _check_podman(program)
+        _check_podman(program, root=box.root)
     _check_image(program, box.image)
 
 
-def _check_podman(program: str) -> None:
+def _check_podman(program: str, *, root: bool) -> None:
     """That podman answers, and can start a container the way that we do it."""
-    told, problem = _ask(program, "info", "--format", "{{.Host.OCIRuntime.Name}}")
+    told, problem = _ask(program, "info", "--format", _ASKED)
     if problem:
-        needs = "an ordinary user needs the package uidmap, and a row in /etc/subuid and in /etc/subgid"
-        step = f"See what `podman info` says; {needs}."
-        raise SandboxUnusable(f"podman does not work here: {problem}", next_step=step)
-    if (runtime := os.path.basename(told)) not in _RUNTIMES:
+        raise SandboxUnusable(f"podman does not work here: {problem}", next_step=_NEEDS)
+    runtime, _, ranges = told.partition(" ")
+    if not root and ranges in ("0", "1"):
+        raise SandboxUnusable("podman has no users for the containers of this user.", next_step=_NEEDS)
+    if (runtime := os.path.basename(runtime)) not in _RUNTIMES:
         step = "Install the package crun; podman then uses it, or name it in containers.conf."
         message = f"podman starts containers by {runtime} here, which moves them out of the control groups of a run."
         raise SandboxUnusable(message, next_step=step)
@@ -248,8 +280,8 @@ def _ask(program: str, *words: str) -> tuple[str, str]:
         argv = (program, *words)
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_CHECK_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return "", f"{str(error).rstrip('.')}."
+        return "", end_sentence(str(error))
     if not done.returncode:
         return done.stdout.decode(errors="replace").strip(), ""
     said = done.stderr.decode(errors="replace").strip().splitlines()
-    return "", f"{(said[-1] if said else f'exit code {done.returncode}').rstrip('.')}."
+    return "", end_sentence(said[-1] if said else f"exit code {done.returncode}")
