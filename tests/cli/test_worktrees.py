@@ -110,11 +110,52 @@ def test_a_worktree_in_which_nothing_changed_goes_with_its_branch(house: CliEnv)
     assert not find_path(house, done.run_id).exists()
 
 
+RESETS = f"""
+[[call]]
+run = "echo x > precious; git add precious; git {" ".join(IDENTITY)} commit -qm precious; git reset -q --hard HEAD~1"
+[[call]]
+say = "done"
+"""
+REWRITES = """
+[[call]]
+run = "sed -i 's/[0-9]/0/g' word"
+[[call]]
+say = "done"
+"""
+
+
+@pytest.mark.parametrize(
+    ("scenario", "told", "listed"),
+    [(RESETS, "1 commit on no branch", ("changed", 1)), (REWRITES, "1 uncommitted file", ("clean", 0))],
+    ids=["a commit that was reset", "a keyword that git writes"],
+)
+def test_what_git_does_not_show_keeps_a_worktree(
+    house: CliEnv, scenario: str, told: str, listed: tuple[str, int]
+) -> None:
+    (house.work / ".gitattributes").write_text("word ident\n")
+    (house.work / "word").write_text("$Id$\n")
+    git(house, "add", ".gitattributes", "word")
+    git(house, *IDENTITY, "commit", "-qm", "rules")
+    done = house.run("scripted", scenario, "--sandbox", "worktree")
+    assert f": {told}, in {find_path(house, done.run_id)}\n" in done.stderr
+    (entry,) = list_entries(house)
+    assert (entry["state"], entry["unreachable"]) == listed
+    assert house.inspan("worktrees", "prune", "--yes").returncode == 0
+    house.inspan("worktrees", "restore", done.run_id)
+    if scenario == REWRITES:
+        blob = git(house, "rev-parse", "HEAD:word").strip()
+        zeros = "".join("0" if letter.isdigit() else letter for letter in blob)
+        assert (find_path(house, done.run_id) / "word").read_text() == f"$Id: {zeros} $\n"
+    else:
+        assert "precious" in git(house, "log", "--format=%s", f"refs/inspan/salvage/{done.run_id}")
+
+
 def test_files_that_git_ignores_keep_a_worktree_until_somebody_removes_it(house: CliEnv) -> None:
     run_id = run(house, '[[call]]\nrun = "echo x > built.log"\n[[call]]\nsay = "built"\n')
     (entry,) = list_entries(house)
     assert (entry["run_id"], entry["state"], entry["ignored"], entry["files"]) == (run_id, "clean", 1, 0)
-    assert house.inspan("worktrees", "prune", "--yes").stdout == f"{make_short_name(run_id)} removed\n"
+    removed = f"{make_short_name(run_id)} removed; 1 ignored file or folder deleted\n"
+    assert house.inspan("worktrees", "prune", "--yes").stdout == removed
 
 
 def test_a_subfolder_is_the_same_subfolder_of_the_worktree(house: CliEnv) -> None:

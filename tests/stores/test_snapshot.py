@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from inspan.stores.checkpoints import Checkpoints
 from inspan.stores.git import SnapshotError
 from inspan.stores.git_tree import KEPT_BYTES, LARGE_BYTES
 from inspan.stores.repository import find_repository
@@ -179,8 +180,11 @@ def test_only_what_differs_is_kept_and_the_repository_is_not_needed(snapshot_rep
     assert snapshot_repository.list_changes() == {"touched.txt": "modified"}
     assert snapshot_repository.patch() == patch
     assert "-before\n+after\n" in patch
-    files = sorted(path.suffix for path in snapshot_repository.folder.rglob("*") if path.is_file())
-    assert files == ["", "", "", ".idx", ".json", ".pack"]
+    files = [path for path in snapshot_repository.folder.rglob("*") if path.is_file()]
+    assert sorted(path.suffix or path.name for path in files) == [
+        *(".idx", ".json", ".pack"),
+        *("HEAD", "attributes", "config", "exclude"),
+    ]
     listed = [
         "git",
         "--git-dir",
@@ -337,14 +341,51 @@ def test_a_repository_of_another_object_format(snapshot_repository: SnapshotRepo
     assert len(load_snapshot(str(snapshot_repository.folder)).before) == 64
 
 
-def test_line_endings_are_those_of_the_repository(snapshot_repository: SnapshotRepository) -> None:
+def test_line_endings_are_those_of_the_files_and_the_patch_can_be_applied(
+    snapshot_repository: SnapshotRepository, tmp_path: Path
+) -> None:
     snapshot_repository.git("config", "core.autocrlf", "true")
     snapshot_repository.write("kept.txt", "one\r\ntwo\r\nthree\r\n")
     snapshot_repository.commit()
     assert snapshot_repository.changes_of(lambda: snapshot_repository.write("kept.txt", "one\r\n2\r\nthree\r\n")) == {
         "kept.txt": "modified"
     }
-    assert snapshot_repository.patch().endswith("@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n")
+    assert snapshot_repository.patch().endswith("@@ -1,3 +1,3 @@\n one\r\n-two\r\n+2\r\n three\r\n")
+    (tmp_path / "patch").write_bytes(snapshot_repository.patch().encode())
+    snapshot_repository.git("checkout", "-q", "kept.txt")
+    snapshot_repository.git("apply", str(tmp_path / "patch"))
+    assert (snapshot_repository.top / "kept.txt").read_bytes() == b"one\r\n2\r\nthree\r\n"
+
+
+CONVERSIONS = {
+    "line endings": ("* text=auto\n", b"one\r\ntwo\nthree"),
+    "carriage returns that are missing": ("* text eol=crlf\n", b"one\ntwo\n"),
+    "a keyword": ("* ident\n", b"$Id: by hand$\n"),
+    "an encoding that does not fit": ("* working-tree-encoding=UTF-16\n", b"no byte order mark"),
+}
+
+
+@pytest.mark.parametrize(("rules", "content"), CONVERSIONS.values(), ids=CONVERSIONS.keys())
+def test_every_byte_is_put_back_whatever_git_would_make_of_it(
+    snapshot_repository: SnapshotRepository, tmp_path: Path, rules: str, content: bytes
+) -> None:
+    top = snapshot_repository.top
+    snapshot_repository.write(".gitattributes", rules)
+    (top / "kept.txt").write_bytes(content)
+    if "encoding" not in rules:  # What git has taken in as it converts it; an encoding that does not fit it refuses.
+        snapshot_repository.commit()
+    (top / "new.txt").write_bytes(content)
+    checkpoints = Checkpoints(str(top), folder=str(tmp_path / "checkpoints"))
+    taken = checkpoints.take()
+    (top / "kept.txt").unlink()
+    (top / "new.txt").write_bytes(b"other")
+    snapshot_repository.write("later.txt", "x")
+    checkpoints.restore(taken)
+    assert {name: (top / name).read_bytes() for name in ("kept.txt", "new.txt")} == {
+        "kept.txt": content,
+        "new.txt": content,
+    }
+    assert not (top / "later.txt").exists()
 
 
 def test_a_repository_that_belongs_to_somebody_else(

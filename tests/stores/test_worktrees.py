@@ -303,6 +303,19 @@ def _change_ignored_tracked(repository: Repository, top: Path) -> None:
     repository.git("add", "-f", "tracked.log", cwd=top)
 
 
+def _write_what_git_converts(repository: Repository, top: Path) -> None:
+    rules = "* text=auto\n*.id ident\n*.x working-tree-encoding=UTF-16\n*.rot filter=rot\n"
+    repository.write(".gitattributes", rules, top=top)
+    for key in ("clean", "smudge"):
+        repository.git("config", f"filter.rot.{key}", "tr a-z b-za", cwd=top)
+    for name in ("new.bat", "kept.txt"):
+        repository.write(name, "one\r\ntwo\r\n", top=top)
+    repository.write("sub/mixed", "one\r\ntwo\nthree", top=top)
+    repository.write("keyword.id", "$Id: by hand$\n", top=top)
+    repository.write("not.x", "no byte order mark\n", top=top)
+    repository.write("filtered.rot", "abc\n", top=top)
+
+
 def _git_dir(repository: Repository) -> Path:
     return repository.top / ".git/worktrees" / RUN_ID
 
@@ -325,6 +338,7 @@ LEAVINGS: dict[str, Callable[[Repository, Path], None]] = {
     "a large file": _write_large_file,
     "a socket and a pipe": _open_socket,
     "an ignored file that is tracked": _change_ignored_tracked,
+    "what git converts": _write_what_git_converts,
 }
 
 
@@ -404,12 +418,177 @@ def test_a_branch_with_commits_stays_and_so_does_one_that_the_user_has_checked_o
     assert made.git("rev-parse", "HEAD")
 
 
-def test_a_repository_inside_the_worktree_is_not_lost(made: Repository) -> None:
-    made.git("init", "-q", str(made.path / "nested"))
-    made.write("nested/work", "x", top=made.path)
-    with pytest.raises(WorktreeUnusable, match="nested cannot be saved: a repository of its own"):
+@pytest.mark.parametrize("ignored", ["", "nested"], ids=["seen", "ignored"])
+@pytest.mark.parametrize("kind", [(), ("--bare",)], ids=["a checkout", "a bare one"])
+def test_a_repository_inside_the_worktree_is_not_lost(made: Repository, ignored: str, kind: tuple[str, ...]) -> None:
+    made.write(".gitignore", f"*.log\n{ignored}\n", top=made.path)
+    made.git("init", "-q", *kind, str(made.path / "nested/inner"))
+    made.write("nested/inner/work", "x", top=made.path)
+    if kind and not ignored:  # Of that, git takes in the files.
+        assert made.read_tree(made.remove().salvage)["nested/inner/work"][1] == b"x"
+        return
+    with pytest.raises(WorktreeUnusable, match=r"nested/inner/? cannot be saved: a repository of its own"):
         made.remove()
-    assert (made.path / "nested/work").exists()
+    assert (made.path / "nested/inner/work").exists()
+
+
+def test_permissions_come_back_with_what_was_saved(made: Repository) -> None:
+    made.write("secret", "x", top=made.path).chmod(0o600)
+    made.write("kept.txt", "x", top=made.path).chmod(0o640)
+    made.remove()
+    restore(made)
+    assert [stat_mode(made.path / name) for name in ("secret", "kept.txt", ".gitignore")] == [0o600, 0o640, 0o644]
+
+
+def test_what_git_wrote_by_its_rules_is_no_change(repository: Repository) -> None:
+    repository.write("plain.txt", "one\r\ntwo\n")  # As it was before there were rules.
+    repository.commit()
+    repository.write(".gitattributes", "*.txt text eol=crlf\n*.id ident\n*.x working-tree-encoding=UTF-16LE-BOM\n")
+    repository.write("word.id", "$Id$\n")
+    repository.write("wide.x", b"\xff\xfe" + "one\n".encode("utf-16-le"))
+    repository.git("add", "wide.x", "word.id", ".gitattributes")
+    repository.git("commit", "-qm", "rules")
+    repository.make()
+    assert (repository.path / "kept.txt").read_bytes() == b"one\r\ntwo\r\n"
+    assert repository.remove().salvage == ""
+    restore(repository)
+    # What the user's own git takes in and writes is saved as that git would.
+    repository.write("kept.txt", "one\r\n2\r\n", top=repository.path)
+    repository.write("sub/gone.txt", "here\n", top=repository.path)  # To git it is the same, and its bytes are not.
+    wanted = list_files(repository.path)
+    salvage = repository.remove().salvage
+    assert repository.git("diff", "--name-only", f"{salvage}^", salvage) == "kept.txt"
+    assert repository.read_tree(salvage)["kept.txt"][1] == b"one\n2\n"
+    restore(repository)
+    assert list_files(repository.path) == wanted
+
+
+def _reset(repository: Repository, top: Path) -> None:
+    repository.write("precious", "x", top=top)
+    repository.commit(cwd=top)
+    repository.git("reset", "-q", "--hard", "HEAD~1", cwd=top)
+
+
+def _amend(repository: Repository, top: Path) -> None:
+    repository.write("precious", "x", top=top)
+    repository.commit(cwd=top)
+    (top / "precious").unlink()
+    repository.git("commit", "-q", "-a", "--amend", "--allow-empty", "-m", "other", cwd=top)
+
+
+def _leave_a_detached_head(repository: Repository, top: Path) -> None:
+    repository.git("checkout", "-q", "--detach", cwd=top)
+    repository.write("precious", "x", top=top)
+    repository.commit(cwd=top)
+    repository.git("checkout", "-q", "inspan/five", cwd=top)
+
+
+def _delete_a_branch(repository: Repository, top: Path) -> None:
+    repository.git("checkout", "-q", "-b", "side", cwd=top)
+    repository.write("precious", "x", top=top)
+    repository.commit(cwd=top)
+    repository.git("checkout", "-q", "inspan/five", cwd=top)
+    repository.git("branch", "-qD", "side", cwd=top)
+
+
+def _name_by_a_ref_of_the_worktree(repository: Repository, top: Path) -> None:
+    _reset(repository, top)
+    repository.git("update-ref", "refs/worktree/mine", "ORIG_HEAD", cwd=top)
+    (_git_dir(repository) / "logs/HEAD").unlink()
+    (_git_dir(repository) / "ORIG_HEAD").unlink()
+
+
+def _autostash(repository: Repository, top: Path) -> None:
+    """A merge that stopped, and has set aside what was not committed."""
+    _stop_in_a_merge(repository, top)
+    repository.git("merge", "--abort", cwd=top)
+    repository.write("precious", "x", top=top)
+    repository.git("add", "precious", cwd=top)
+    with pytest.raises(subprocess.CalledProcessError):
+        repository.git("merge", "-q", "--autostash", "side", cwd=top)
+    assert not (top / "precious").exists()
+
+
+COMMITS: dict[str, Callable[[Repository, Path], None]] = {
+    "reset": _reset,
+    "amended": _amend,
+    "on a detached head": _leave_a_detached_head,
+    "on a deleted branch": _delete_a_branch,
+    "named by the worktree": _name_by_a_ref_of_the_worktree,
+    "an autostash": _autostash,
+}
+
+
+@pytest.mark.parametrize("leave", COMMITS.values(), ids=COMMITS.keys())
+def test_commits_that_only_the_worktree_names_are_saved_with_it(
+    made: Repository, leave: Callable[[Repository, Path], None]
+) -> None:
+    leave(made, made.path)
+    assert inspect_worktree(made.load()).unreachable >= 1
+    salvage = made.remove().salvage
+    made.git("reflog", "expire", "--expire=now", "--all")
+    made.git("gc", "-q", "--prune=now")
+    found = [made.read_tree(commit) for commit in made.git("rev-list", salvage).split()]
+    assert any(files.get("precious", (0, b""))[1] == b"x" for files in found)
+    restore(made)
+    assert inspect_worktree(made.load()).unreachable == 0
+    assert made.remove().salvage == salvage
+
+
+def _start_rebase(repository: Repository, top: Path) -> None:
+    _autostash(repository, top)
+    repository.git("merge", "--abort", cwd=top)
+    with pytest.raises(subprocess.CalledProcessError):
+        repository.git("rebase", "-q", "--autostash", "side", cwd=top)
+
+
+def _start_picking(repository: Repository, top: Path) -> None:
+    _stop_in_a_merge(repository, top)
+    repository.git("merge", "--abort", cwd=top)
+    with pytest.raises(subprocess.CalledProcessError):
+        repository.git("cherry-pick", "side", cwd=top)
+
+
+def _start_bisecting(repository: Repository, top: Path) -> None:
+    repository.git("bisect", "start", cwd=top)
+
+
+OPERATIONS = {
+    "a rebase": (_start_rebase, "rebase --abort"),
+    "a cherry-pick": (_start_picking, "cherry-pick --abort"),
+    "a bisect": (_start_bisecting, "bisect reset"),
+}
+
+
+@pytest.mark.parametrize(("name", "start", "abort"), [(name, *each) for name, each in OPERATIONS.items()])
+def test_an_operation_that_is_not_finished_keeps_the_worktree(
+    made: Repository, name: str, start: Callable[[Repository, Path], None], abort: str
+) -> None:
+    start(made, made.path)
+    assert inspect_worktree(made.load()).operation == name
+    with pytest.raises(WorktreeUnusable, match=f"{name} is not finished there") as caught:
+        made.remove()
+    assert f"`git -C {made.path} {abort}`" in str(caught.value)
+    made.git(*abort.split(), cwd=made.path)
+    wanted = list_files(made.path)
+    made.remove()
+    restore(made)
+    assert list_files(made.path) == wanted
+
+
+def test_a_restored_worktree_is_on_the_branch_that_it_was_on(made: Repository) -> None:
+    made.git("checkout", "-q", "-b", "other", cwd=made.path)
+    made.write("new", "x", top=made.path)
+    made.remove()
+    restore(made)
+    assert made.git("symbolic-ref", "HEAD", cwd=made.path) == "refs/heads/other"
+
+
+def test_what_was_stashed_in_a_worktree_stays_in_the_repository(made: Repository) -> None:
+    made.write("kept.txt", "stashed\n", top=made.path)
+    made.git("stash", "-q", cwd=made.path)
+    made.remove()
+    assert made.git("show", "stash@{0}:kept.txt") == "stashed"
 
 
 def _deny(path: bytes, mode: int) -> bool:

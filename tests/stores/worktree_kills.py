@@ -19,6 +19,7 @@ from inspan.stores.worktree_creation import restore_worktree
 from tests.stores.worktree_repository import Files, WorktreeRepository, list_files
 
 _STEPS = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "subprocess.Popen", "shutil.rmtree")
+_AS_IS = "converted.id"
 _WRITES = os.O_WRONLY | os.O_RDWR
 
 
@@ -48,7 +49,9 @@ def _prepare(root: Path, act_name: str) -> tuple[WorktreeRepository, Files]:
     repository.make()
     top = repository.path
     repository.write("committed", "x\n", top=top)
+    repository.write(".gitattributes", "*.id ident\n", top=top)
     repository.commit(cwd=top)
+    repository.write(_AS_IS, "$Id: by hand$\n", top=top)
     repository.write("kept.txt", "changed\n", top=top)
     repository.write("new/deep/file", bytes(range(256)), top=top)
     repository.write("staged", "as staged\n", top=top)
@@ -149,6 +152,8 @@ def _check_complete(repository: WorktreeRepository, wanted: Files) -> list[str]:
     record = load_worktree(str(repository.path))
     if wanted and (record is None or not record.salvage):
         problems.append("the record does not know what was saved")
+    if wanted and record and record.as_is != (_AS_IS,):
+        problems.append(f"these would be written as they are: {record.as_is}")
     return problems
 
 

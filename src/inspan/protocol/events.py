@@ -416,6 +416,7 @@ class WorktreeLeft(_Event, frozen=True, kw_only=True, tag="worktree_left"):
     """What becomes of the run's own git worktree: `kept` with what changed in it, or removed because nothing did.
 
     `files` are changed or new and not committed, `commits` are those since it was made, on `branch`, if it has one.
+    `unreachable` commits were made and are on no branch any more; `operation` is one of git's that was not finished.
     """
 
     path: str
@@ -424,6 +425,8 @@ class WorktreeLeft(_Event, frozen=True, kw_only=True, tag="worktree_left"):
     files: int = 0
     ignored: int = 0
     commits: int = 0
+    unreachable: int = 0
+    operation: str = ""
     problem: str = ""
 
 

@@ -242,11 +242,14 @@ def _on_worktree_left(event: WorktreeLeft) -> list[TextChunk]:
         return _make_line(f"! {event.problem}", "warning")
     if not event.kept:
         return _make_line("  worktree removed: nothing was changed in it", "note")
-    counts = [
-        f"{count} {word if count == 1 else f'{word}s'}"
-        for count, word in ((event.files, "uncommitted file"), (event.commits, "commit"), (event.ignored, "ignored"))
-        if count
-    ]
+    numbers = (
+        (event.files, "uncommitted file", "uncommitted files"),
+        (event.commits, "commit", "commits"),
+        (event.unreachable, "commit on no branch", "commits on no branch"),
+        (event.ignored, "ignored", "ignored"),
+    )
+    counts = [f"{count} {one if count == 1 else many}" for count, one, many in numbers if count]
+    counts += [f"{event.operation} not finished"] if event.operation else []
     where = f" on branch {event.branch}" if event.branch else ""
     merge = f", `git merge {event.branch}` its commits" if event.branch and event.commits else ""
     return [

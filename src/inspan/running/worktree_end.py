@@ -2,6 +2,8 @@
 
 import os
 
+import msgspec
+
 from inspan.errors import InspanError
 from inspan.protocol.events import WorktreeLeft
 from inspan.stores.git import SnapshotError
@@ -30,15 +32,25 @@ def leave_worktree(state: str, path: str, *, run_id: str) -> WorktreeLeft:
                 files=found.files,
                 ignored=found.ignored,
                 commits=found.commits,
+                unreachable=found.unreachable,
+                operation=found.operation,
             )
             if _is_untouched(worktree, found) and not find_worktree_users(state, path, besides=run_id):
-                remove_worktree(worktree)
-                return WorktreeLeft(path=path, kept=False)
+                return _remove(worktree, kept)
             return kept
     except (InspanError, SnapshotError, OSError) as error:
         return WorktreeLeft(path=path, kept=os.path.isdir(path), branch=kept.branch, problem=str(error))
 
 
+def _remove(worktree: Worktree, kept: WorktreeLeft) -> WorktreeLeft:
+    """Removes it unless something has to be saved that git does not see, such as other line endings."""
+    after = remove_worktree(worktree, if_untouched=True)
+    if after.status == "removed":
+        return WorktreeLeft(path=worktree.path, kept=False)
+    return msgspec.structs.replace(kept, files=len(after.as_is))
+
+
 def _is_untouched(worktree: Worktree, found: WorktreeChanges) -> bool:
     changed = found.files or found.ignored or found.commits or found.head != worktree.base
+    changed = changed or found.unreachable or found.operation
     return not changed and found.branch == worktree.branch and read_lock_reason(worktree) is None

@@ -141,7 +141,8 @@ def _choose_state(entry: WorktreeEntry, changes: WorktreeChanges) -> WorktreeSta
         return "locked"
     if worktree.status == "making":
         return "unfinished"
-    return "changed" if changes.files or changes.commits else "clean"
+    changed = changes.files or changes.commits or changes.unreachable or changes.operation
+    return "changed" if changed else "clean"
 
 
 def _is_used(entry: WorktreeEntry) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from .conversions import keep_bytes_steps
 from .git import Git, SnapshotError, Steps, check_step, read_file, write_file
 from .git_tree import STAND_INS, tree_steps
 from .repository import COPIED_SETTINGS, Repository, copy_file, fill_git_dir, make_git_folders
@@ -34,6 +35,7 @@ def first_snapshot_steps(folder: str, repository: Repository, *, hidden: Sequenc
     make_git_folders(git)
     settings = yield from read_settings_steps(git, repository.git_dir)
     fill_git_dir(git, repository, settings=settings, hidden=hidden)
+    yield from keep_bytes_steps(git, settings)
     try:
         tree = yield from tree_steps(git)
     except SnapshotError:  # The index may be broken. Without it, every file is read once.

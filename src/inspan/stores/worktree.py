@@ -30,7 +30,9 @@ class Worktree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     It is of the repository whose git data is in `common`, and began as the commit `base`; without a `branch` its HEAD
     is detached. `checkout` is the work tree, and `folder` the folder in it, from which the run was started. `status`:
     `making` until it is complete, `saved` once nothing in it would be lost, `removed` when it is gone. `salvage` is the
-    commit that has what was not committed in it, on top of `head`.
+    commit that has what was not committed in it, on top of `head`; `as_is` are files in there that no conversion of
+    git's may touch, `modes` are permissions that git does not keep. `on` is the branch that was checked out then, empty
+    where HEAD was detached. Names of files are their bytes as Latin-1: JSON has no other way to write all of them.
     """
 
     id: str
@@ -44,6 +46,9 @@ class Worktree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: Literal["making", "ready", "saved", "removed"] = "ready"
     head: str = ""
     salvage: str = ""
+    as_is: tuple[str, ...] = ()
+    modes: dict[str, int] = {}
+    on: str | None = None
     created_at: float = 0.0
 
     @property

@@ -13,7 +13,7 @@ from inspan.errors import InspanError, WorktreeUnusable
 from .git import SnapshotError, Steps, UserGit, check_step, read_steps, run_steps, try_steps
 from .repository import Repository
 from .worktree import Worktree, save_worktree
-from .worktree_removal import remove_worktree
+from .worktree_removal import clear_leftovers, remove_worktree
 from .worktree_steps import (
     LIMIT_S,
     branch_steps,
@@ -21,6 +21,7 @@ from .worktree_steps import (
     count_uncommitted_steps,
     find_linked_git_dir,
     list_checked_out_steps,
+    rewrite_steps,
 )
 
 _COMMIT_CHARACTERS = 10
@@ -65,6 +66,7 @@ def restore_worktree(worktree: Worktree) -> MadeWorktree:
         making = msgspec.structs.replace(worktree, status="making")
         save_worktree(making)
         filters = _run(_restore_steps(making, scratch), making)
+        clear_leftovers(making.path)
         made = msgspec.structs.replace(making, status="ready")
         save_worktree(made)
     return MadeWorktree(made, [filters] if filters else [])
@@ -134,19 +136,24 @@ def _restore_steps(worktree: Worktree, scratch: str) -> Steps[str]:
     """Checks out what was saved, and then goes back to the commit below it, so that it is uncommitted again."""
     git = UserGit(folder=worktree.common, scratch=scratch)
     salvage = yield from try_steps(git, "rev-parse", "-q", "--verify", f"{worktree.salvage_ref}^{{commit}}")
-    ref = f"refs/heads/{worktree.branch}"
-    tip = (yield from try_steps(git, "rev-parse", "-q", "--verify", ref)) if worktree.branch else ""
+    # Of one that was saved before this was known, it is its own.
+    branch = worktree.branch if worktree.on is None else worktree.on
+    ref = f"refs/heads/{branch}"
+    tip = (yield from try_steps(git, "rev-parse", "-q", "--verify", ref)) if branch else ""
     head = worktree.head if salvage else tip or worktree.head or worktree.base
     filters = yield from checkout_steps(git, worktree.path, salvage or head)
     inside = _git_inside(worktree, scratch)
+    if salvage:
+        yield from rewrite_steps(worktree, salvage)
     if head != salvage:
         yield from check_step(inside.step("reset", "--quiet", "--mixed", head))
     taken = yield from list_checked_out_steps(git)
-    is_free = bool(worktree.branch) and (
-        ref not in taken if tip == head else not tip and (yield from branch_steps(git, worktree.branch, head))
+    is_own = branch == worktree.branch  # Another one that is gone was deleted by whoever made it.
+    is_free = bool(branch) and (
+        ref not in taken if tip == head else not tip and is_own and (yield from branch_steps(git, branch, head))
     )
     if is_free:
-        yield from _check_out_steps(inside, worktree.branch)
+        yield from _check_out_steps(inside, branch)
     return filters
 
 

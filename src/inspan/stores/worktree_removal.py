@@ -23,15 +23,20 @@ _INITIALIZING = "initializing"
 T = TypeVar("T")
 
 
-def remove_worktree(worktree: Worktree, *, forget: bool = False) -> Worktree:
+def remove_worktree(worktree: Worktree, *, forget: bool = False, if_untouched: bool = False) -> Worktree:
     """Saves what is in the worktree, deletes it and gives its record as it is then; the caller holds its lock and
     knows that nobody works there.
 
     Its branch goes with it if it has no commit of its own. With `forget` the record goes, too, unless something was
-    saved. Raises `WorktreeUnusable`, and then nothing of it is lost, or `StateUnusable`.
+    saved; with `if_untouched` it stays if anything had to be. Raises `WorktreeUnusable`, and then nothing of it is
+    lost, or `StateUnusable`.
     """
     if os.path.lexists(worktree.path):
-        worktree = _save(worktree)
+        before, worktree = worktree, _save(worktree)
+        if if_untouched and worktree.salvage != before.salvage:
+            kept = msgspec.structs.replace(worktree, status="ready")
+            save_worktree(kept)
+            return kept
         _move(worktree.path, worktree.trash)
     _unlink(worktree)
     _delete_branch(worktree)
@@ -104,12 +109,12 @@ def _save(worktree: Worktree) -> Worktree:
             next_step=f"`git -C {worktree.path} worktree unlock {worktree.path}`, and try again.",
         )
     saved = _salvage(worktree)
-    known = (
-        worktree.head if worktree.status == "making" else ""
-    )  # One that was being made again has its HEAD elsewhere.
-    worktree = msgspec.structs.replace(
-        worktree, status="saved", head=known or saved.head, salvage=saved.commit or worktree.salvage
-    )
+    if worktree.status == "making" and worktree.head:  # One that was being made again has its HEAD elsewhere.
+        saved = msgspec.structs.replace(saved, head=worktree.head, on=worktree.on)
+    worktree = msgspec.structs.replace(worktree, status="saved", head=saved.head, on=saved.on)
+    if saved.commit:
+        details = {"salvage": saved.commit, "as_is": saved.as_is, "modes": saved.modes}
+        worktree = msgspec.structs.replace(worktree, **details)
     save_worktree(worktree)
     return worktree
 

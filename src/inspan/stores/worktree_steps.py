@@ -6,9 +6,19 @@ lock, a damaged index or settings that name programs.
 """
 
 import os
+import stat
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import msgspec
 
+from .conversions import (
+    REGULAR_MODES,
+    keep_bytes_steps,
+    parse_entries,
+    read_entries_steps,
+    settle_forms_steps,
+    write_as_is_steps,
+)
 from .file_versions import GITLINK_MODE
 from .git import Git, SnapshotError, Steps, UserGit, check_step, read_file, read_steps, try_steps, write_file
 from .git_tree import tree_steps
@@ -16,30 +26,57 @@ from .repository import Repository, fill_git_dir, list_linked_worktrees, make_gi
 from .run_folder import remove_file
 from .snapshot_steps import read_settings_steps
 from .worktree import Worktree
+from .worktree_commits import find_operation, find_tips, list_unreachable_steps
 
 LIMIT_S = 600.0
 _STATUS = ("status", "--porcelain=v2", "-z", "--branch", "--ignore-submodules=dirty", "--no-renames")
 _PATCH = ("diff-tree", "-p", "--binary", "--full-index", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
 _BITS = ("--no-assume-unchanged", "--no-skip-worktree")
+_RAW = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames")
+# What a checkout gives a file; other permissions have to be remembered.
+_PLAIN_MODES = (0o644, 0o755)
 _FILTERS = r"^filter\..*\.(smudge|process)$"
 
 
 class WorktreeChanges(msgspec.Struct, frozen=True, kw_only=True):
     """What differs in a work tree from its last commit, and how many commits that one is ahead of another: `files` are
-    changed or new, `ignored` are files and folders that git ignores."""
+    changed or new, `ignored` are files and folders that git ignores, `unreachable` commits are on no branch any more,
+    and `operation` is one of git's that was not finished."""
 
     files: int = 0
     ignored: int = 0
     commits: int = 0
+    unreachable: int = 0
     head: str = ""
     branch: str = ""
+    operation: str = ""
 
 
 class Salvage(msgspec.Struct, frozen=True, kw_only=True):
-    """What was saved of a worktree: a `commit`, empty where there was nothing that a branch or tag does not have."""
+    """What was saved of a worktree: a `commit`, empty where there was nothing that a branch or tag does not have.
+
+    `on`, `as_is` and `modes` are as in its record.
+    """
 
     head: str = ""
     commit: str = ""
+    on: str | None = None
+    as_is: tuple[str, ...] = ()
+    modes: dict[str, int] = {}
+
+
+class _Trees(msgspec.Struct, frozen=True, kw_only=True):
+    """The files as they are, what was staged, and the commit below; and what a tree does not tell of the first."""
+
+    files: str
+    staged: str
+    head: str
+    as_is: Sequence[bytes] = ()
+    modes: Mapping[bytes, int] = {}
+
+    @property
+    def has_nothing_new(self) -> bool:
+        return self.files == self.staged == self.head and not self.as_is
 
 
 def find_linked_git_dir(worktree: Worktree) -> str:
@@ -103,19 +140,43 @@ def salvage_steps(worktree: Worktree, git_dir: str) -> Steps[Salvage]:
 
     `git_dir` is the worktree's own in the repository, if it still has one.
     """
-    ours = _make_own_git(worktree)
+    ours = make_own_git(worktree)
     theirs = UserGit(folder=worktree.path, scratch=ours.file(""), git_dir=git_dir or worktree.common)
     head = yield from _find_head_steps(theirs, worktree, linked=bool(git_dir))
-    tree, staged = yield from _build_trees(ours, worktree, git_dir, head)
+    on = yield from _find_branch_steps(theirs, linked=bool(git_dir))
     head_tree = yield from read_steps(theirs, "rev-parse", f"{head}^{{tree}}")
-    if worktree.status == "making" and (yield from _is_unfinished(ours, head_tree, tree)):
+    trees = yield from _build_trees(ours, worktree, git_dir, head_tree)
+    if worktree.status == "making" and (yield from _is_unfinished(ours, trees)):
         return Salvage(head=head)
-    if tree == staged == head_tree and (yield from _is_on_a_branch(theirs, head)):
-        return Salvage(head=head)
-    commit = yield from _commit_steps(theirs, worktree, head, tree, staged, head_tree)
+    _refuse_operation(worktree, git_dir)
+    _refuse_repositories(worktree.path, saved=(yield from read_entries_steps(ours)))
+    found = Salvage(
+        head=head,
+        on=on,
+        as_is=tuple(name.decode("latin-1") for name in trees.as_is),
+        modes={name.decode("latin-1"): mode for name, mode in trees.modes.items()},
+    )
+    others = find_tips((yield from list_unreachable_steps(theirs, worktree, git_dir)))
+    if trees.has_nothing_new and not others and (yield from _is_on_a_branch(theirs, head)):
+        return found
+    commit = yield from _commit_steps(theirs, worktree, head, trees, others)
     yield from check_step(theirs.step("update-ref", "-m", "inspan", worktree.salvage_ref, commit))
     yield from _verify_steps(ours, theirs, worktree, commit)
-    return Salvage(head=head, commit=commit)
+    return msgspec.structs.replace(found, commit=commit)
+
+
+def rewrite_steps(worktree: Worktree, salvage: str) -> Steps[None]:
+    """Gives the files of a worktree that was made again the bytes and permissions that git has not given them."""
+    if worktree.as_is:
+        ours = make_own_git(worktree)
+        settings = yield from read_settings_steps(ours, worktree.common)
+        repository = Repository(top=worktree.path, git_dir=worktree.scratch, common=worktree.common)
+        fill_git_dir(ours, repository, settings=settings, hidden=())
+        yield from write_as_is_steps(ours, salvage, [name.encode("latin-1") for name in worktree.as_is])
+    for name, mode in worktree.modes.items():
+        path = os.path.join(os.fsencode(worktree.path), name.encode("latin-1"))
+        if os.path.isfile(path) and not os.path.islink(path):
+            os.chmod(path, mode)
 
 
 def read_failure(git: UserGit, what: str) -> str:
@@ -125,7 +186,8 @@ def read_failure(git: UserGit, what: str) -> str:
     return f"`git {what}` failed: {said.strip().rstrip('.') or 'it did not say why'}."
 
 
-def _make_own_git(worktree: Worktree) -> Git:
+def make_own_git(worktree: Worktree) -> Git:
+    """A git directory of ours beside a worktree, which writes to the objects of its repository."""
     git = Git(
         git_dir=worktree.scratch,
         top=worktree.path,
@@ -145,8 +207,14 @@ def _find_head_steps(theirs: UserGit, worktree: Worktree, *, linked: bool) -> St
     raise SnapshotError(f"No commit of {worktree.path} is in its repository, {worktree.common}.")
 
 
-def _build_trees(ours: Git, worktree: Worktree, git_dir: str, head: str) -> Steps[tuple[str, str]]:
-    """The tree of the files as they are, and that of what is staged."""
+def _find_branch_steps(theirs: UserGit, *, linked: bool) -> Steps[str | None]:
+    """The branch that is checked out, empty for a detached HEAD; nothing where that cannot be told."""
+    if not linked or not (yield from try_steps(theirs, "rev-parse", "-q", "--verify", "HEAD^{commit}")):
+        return None
+    return (yield from try_steps(theirs, "symbolic-ref", "-q", "HEAD")).removeprefix("refs/heads/")
+
+
+def _build_trees(ours: Git, worktree: Worktree, git_dir: str, head_tree: str) -> Steps[_Trees]:
     repository = Repository(top=worktree.path, git_dir=git_dir or worktree.scratch, common=worktree.common)
     settings = yield from read_settings_steps(ours, worktree.common)
     remove_file(ours.file("index"))
@@ -154,13 +222,56 @@ def _build_trees(ours: Git, worktree: Worktree, git_dir: str, head: str) -> Step
     if not os.path.exists(ours.file("index")) or (yield ours.step("ls-files", "--stage", "-z", stdout="staged")):
         # There is none, or it is damaged. What is committed tells which ignored files git looks at all the same.
         remove_file(ours.file("index"))
-        yield from check_step(ours.step("read-tree", head))
+        yield from check_step(ours.step("read-tree", head_tree))
         yield from check_step(ours.step("ls-files", "--stage", "-z", stdout="staged"))
-    _refuse_submodules(worktree.path, read_file(ours.file("staged")))
+    listed = read_file(ours.file("staged"))
+    _refuse_submodules(worktree.path, listed)
     staged = yield from try_steps(ours, "write-tree", "--missing-ok")  # None in the middle of a merge.
     yield from _reset_bits_steps(ours, worktree.path)
-    tree = yield from tree_steps(ours, whole=True)
-    return tree, staged or tree
+    yield from keep_bytes_steps(ours, settings)
+    raw = yield from tree_steps(ours, whole=True)
+    changed = yield from _list_changed_steps(ours, head_tree, raw)
+    as_is = yield from settle_forms_steps(ours, settings, changed=changed, staged=parse_entries(listed))
+    files = yield from read_steps(ours, "write-tree", "--missing-ok")
+    changed = {*as_is, *(yield from _list_changed_steps(ours, head_tree, files))}
+    modes = _read_modes(worktree.path, changed)
+    return _Trees(files=files, staged=staged or files, head=head_tree, as_is=as_is, modes=modes)
+
+
+def _list_changed_steps(ours: Git, before: str, after: str) -> Steps[set[bytes]]:
+    """The regular files of a tree that another does not have like this."""
+    yield from check_step(ours.step(*_RAW, before, after, stdout="changed"))
+    words = read_file(ours.file("changed")).split(b"\0")
+    return {name for head, name in zip(words[:-1:2], words[1::2], strict=True) if head.split(b" ")[1] in REGULAR_MODES}
+
+
+def _read_modes(top: str, names: Iterable[bytes]) -> dict[bytes, int]:
+    """The permissions of files that a checkout would not give them."""
+    found = {name: stat.S_IMODE(os.lstat(os.path.join(os.fsencode(top), name)).st_mode) for name in sorted(names)}
+    return {name: mode for name, mode in found.items() if mode not in _PLAIN_MODES}
+
+
+def _refuse_operation(worktree: Worktree, git_dir: str) -> None:
+    if git_dir and (found := find_operation(git_dir)):
+        raise SnapshotError(
+            f"{found.name} is not finished there. Continue it, or give it up: `git -C {worktree.path} {found.abort}`."
+        )
+
+
+def _refuse_repositories(top: str, *, saved: Container[bytes]) -> None:
+    """Raises `SnapshotError` for repositories in folders that are ignored: what is in them cannot be made again."""
+    for folder, folders, names in os.walk(top, onerror=_raise):
+        is_bare = "HEAD" in names and {"objects", "refs"} <= {*folders}
+        head = os.path.relpath(os.path.join(folder, "HEAD"), top)
+        if (folder != top and ".git" in (*folders, *names)) or (is_bare and os.fsencode(head) not in saved):
+            inside = os.path.dirname(head)
+            raise SnapshotError(f"{inside} cannot be saved: a repository of its own. Move it away, or delete it.")
+        if folder == top and ".git" in folders:
+            folders.remove(".git")
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _refuse_submodules(top: str, staged: bytes) -> None:
@@ -181,9 +292,10 @@ def _reset_bits_steps(ours: Git, top: str) -> Steps[None]:
             yield from check_step(ours.step("update-index", bit, "-z", "--stdin", stdin="names"))
 
 
-def _is_unfinished(ours: Git, head_tree: str, tree: str) -> Steps[bool]:
+def _is_unfinished(ours: Git, trees: _Trees) -> Steps[bool]:
     """Whether files are only missing: git was ended while it wrote them."""
-    return not (yield ours.step("diff-tree", "-r", "--quiet", "--no-renames", "--diff-filter=d", head_tree, tree))
+    missing = ("--diff-filter=d", trees.head, trees.files)
+    return not (yield ours.step("diff-tree", "-r", "--quiet", "--no-renames", *missing))
 
 
 def _is_on_a_branch(theirs: UserGit, commit: str) -> Steps[bool]:
@@ -191,20 +303,23 @@ def _is_on_a_branch(theirs: UserGit, commit: str) -> Steps[bool]:
     return bool((yield from try_steps(theirs, "for-each-ref", "--count=1", "--contains", commit, *kinds)))
 
 
-def _commit_steps(theirs: UserGit, worktree: Worktree, head: str, tree: str, staged: str, head_tree: str) -> Steps[str]:
-    """A commit of the files on top of HEAD; what was staged and what was saved before are its other parents."""
+def _commit_steps(theirs: UserGit, worktree: Worktree, head: str, trees: _Trees, others: Sequence[str]) -> Steps[str]:
+    """A commit of the files on top of HEAD; what was staged, what was saved before and the `others` are its other
+    parents."""
     before = yield from try_steps(theirs, "rev-parse", "-q", "--verify", f"{worktree.salvage_ref}^{{commit}}")
     known = (yield from try_steps(theirs, "rev-parse", f"{before}^{{tree}}", f"{before}^@")) if before else ""
-    if tree == staged == head_tree and not before:
+    if trees.has_nothing_new and not before and not others:
         return head
-    if known.split()[:2] == [tree, head] and staged in (tree, head_tree):
+    has_staged = trees.staged not in (trees.files, trees.head)
+    if known.split()[:2] == [trees.files, head] and not has_staged and not others:
         return before
     parents = [head, *([before] if before and before != head else [])]
-    if staged not in (tree, head_tree):
-        index = yield from read_steps(theirs, "commit-tree", staged, "-p", head, "-m", f"Staged in run {worktree.id}")
-        parents.append(index)
+    if has_staged:
+        message = f"Staged in run {worktree.id}"
+        parents.append((yield from read_steps(theirs, "commit-tree", trees.staged, "-p", head, "-m", message)))
+    parents += [each for each in others if each not in parents]
     flags = [word for parent in parents for word in ("-p", parent)]
-    return (yield from read_steps(theirs, "commit-tree", tree, *flags, "-m", f"Left by run {worktree.id}"))
+    return (yield from read_steps(theirs, "commit-tree", trees.files, *flags, "-m", f"Left by run {worktree.id}"))
 
 
 def _verify_steps(ours: Git, theirs: UserGit, worktree: Worktree, commit: str) -> Steps[None]:

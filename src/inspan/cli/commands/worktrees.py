@@ -160,17 +160,27 @@ def _describe_removal(entry: WorktreeEntry, salvage: str, *, forget: bool, dry_r
         words += f"; saved as {entry.worktree.salvage_ref} and {patch}: `inspan worktrees restore {entry.run}`"
     if entry.changes.commits and entry.worktree.branch:
         words += f"; branch {entry.worktree.branch} has its commits"
+    if entry.changes.ignored:
+        words += f"; {_count_ignored([entry])} deleted"
     return words
 
 
 def _confirm(entries: Sequence[WorktreeEntry], *, forget: bool, as_json: bool) -> bool:
     count = "1 worktree" if len(entries) == 1 else f"{len(entries)} worktrees"
-    ignored = sum(each.changes.ignored for each in entries)
+    ignored = _count_ignored(entries)
     facts = ["what was saved of them is deleted" if forget else "uncommitted work is saved"]
-    facts += [f"{ignored} files and folders that git ignores are deleted"] if ignored else []
+    facts += [f"{ignored} deleted"] if ignored else []
     question = f"Remove {count} ({'; '.join(facts)})?"
     table = _format_table(entries, width=find_width(sys.stdout))
     return confirm(question, verb="remove", details=table, as_json=as_json)
+
+
+def _count_ignored(entries: Sequence[WorktreeEntry]) -> str:
+    """What git ignores in them, in words; empty where there is nothing."""
+    count = sum(each.changes.ignored for each in entries)
+    if count == 1:
+        return "1 ignored file or folder"
+    return f"{count} ignored files and folders" if count else ""
 
 
 def _find_scope() -> Scope | None:
@@ -201,9 +211,12 @@ def _format_changes(entry: WorktreeEntry) -> str:
     counts = (
         (entry.changes.files, "file", "files"),
         (entry.changes.commits, "commit", "commits"),
+        (entry.changes.unreachable, "commit on no branch", "commits on no branch"),
         (entry.changes.ignored, "ignored", "ignored"),
     )
-    return ", ".join(f"{count} {one if count == 1 else many}" for count, one, many in counts if count) or "-"
+    words = [f"{count} {one if count == 1 else many}" for count, one, many in counts if count]
+    words += [f"{entry.changes.operation} not finished"] if entry.changes.operation else []
+    return ", ".join(words) or "-"
 
 
 def _to_dict(entry: WorktreeEntry) -> dict[str, Any]:
@@ -219,6 +232,8 @@ def _to_dict(entry: WorktreeEntry) -> dict[str, Any]:
         "base": worktree.base or None,
         "files": changes.files,
         "commits": changes.commits,
+        "unreachable": changes.unreachable,
+        "operation": changes.operation or None,
         "ignored": changes.ignored,
         "used_by": list(entry.users),
         "size_bytes": entry.size_bytes,
