@@ -127,13 +127,31 @@ def test_files_of_a_filter_that_is_missing_are_as_git_stores_them(repository: Re
     repository.write("data.bin", pointer)
     repository.write(".gitattributes", "*.bin filter=lfs\n")
     repository.commit()
-    for key, value in (("smudge", "no-git-lfs smudge %f"), ("process", "no-git-lfs process"), ("required", "true")):
+    for key, value in (("smudge", "git-lfs no-such %f"), ("process", "git-lfs no-such"), ("required", "true")):
         repository.git("config", f"filter.lfs.{key}", value)
     (said, *_) = repository.make().warnings
     assert said.startswith("The worktree has files as git stores them: a filter (lfs) does not work here.")
     assert (repository.path / "data.bin").read_text() == pointer
     repository.write("new", "x", top=repository.path)
     assert set(repository.read_tree(repository.remove().salvage)) >= {"new", "data.bin"}
+
+
+@pytest.mark.parametrize("command", ["sh ./tools/filter.sh", "tr a-z b-za", "sh tools/filter.sh"])
+def test_a_filter_that_may_be_a_file_of_the_repository_is_never_run(repository: Repository, command: str) -> None:
+    """Whoever works in a worktree can write that file, and looking at the worktree happens outside of any sandbox."""
+    ran = repository.root / "ran"
+    repository.write("tools/filter.sh", f"touch {ran}\ncat\n")
+    repository.write(".gitattributes", "*.txt filter=own\n")
+    repository.commit()
+    for key in ("clean", "smudge"):
+        repository.git("config", f"filter.own.{key}", command)
+    made = repository.make()
+    expected = "a filter (own) is not run, because it may be a file of the repository."
+    assert made.warnings[0] == f"The worktree has files as git stores them: {expected}"
+    repository.write("kept.txt", "three\n", top=repository.path)
+    assert inspect_worktree(made.worktree).files == 1
+    assert repository.remove().salvage
+    assert not ran.exists()
 
 
 def test_submodules_are_empty_and_one_that_is_filled_is_never_removed(repository: Repository, tmp_path: Path) -> None:

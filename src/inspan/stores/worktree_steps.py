@@ -1,13 +1,15 @@
 """The steps of git by which a worktree is made, looked at and saved.
 
 Making one and looking at it are done with the configuration of the user's repository, as the user's own git would; its
-hooks do not run. Saving one is done with an index and a configuration of ours: whoever worked in it may have left a
-lock, a damaged index or settings that name programs.
+hooks do not run, and of its filters only those that are known to read nothing of the repository. Saving one is done
+with an index and a configuration of ours: whoever worked in it may have left a lock, a damaged index or settings that
+name programs.
 """
 
 import os
 import stat
 from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
@@ -35,7 +37,10 @@ _BITS = ("--no-assume-unchanged", "--no-skip-worktree")
 _RAW = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames")
 # What a checkout gives a file; other permissions have to be remembered.
 _PLAIN_MODES = (0o644, 0o755)
-_FILTERS = r"^filter\..*\.(smudge|process)$"
+_FILTERS = r"^filter\..*\.(clean|smudge|process)$"
+# Programs that are installed and read no code from where they run. Others may be files of the repository, or load some.
+_KNOWN_FILTERS = ("git-lfs", "git-crypt")
+_NO_SMUDGE = ("", "cat")
 
 
 class WorktreeChanges(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,21 +96,55 @@ def checkout_steps(git: UserGit, path: str, commit: str) -> Steps[str]:
     """Makes a worktree of a repository at a path, its HEAD detached; gives a sentence where a filter of git's, such as
     that of LFS, does not work, and its files are as git stores them."""
     add = ("worktree", "add", "--quiet", "--force", "--detach", path, commit)
-    step = git.step(*add)
+    filters = yield from _list_filters_steps(git)
+    unknown = {name for name, commands in filters.items() if not _is_known(commands)}
+    step = _switch_off(git, unknown).step(*add)
     if not (yield step):
-        return ""
+        changing = sorted(name for name in unknown if _changes_files(filters[name]))
+        why = "is not run, because it may be a file of the repository"
+        return f"The worktree has files as git stores them: a filter ({', '.join(changing)}) {why}." if changing else ""
     failed = SnapshotError(read_failure(git, "worktree add"))
-    told = yield from try_steps(git, "config", "-z", "--name-only", "--get-regexp", _FILTERS)
-    filters = {key.split(".", 1)[1].rpartition(".")[0] for key in told.split("\0") if key}
     if not filters:
         raise failed
-    off = [(f"filter.{name}.{key}", "") for name in filters for key in ("smudge", "process")]
-    off += [(f"filter.{name}.required", "false") for name in filters]
-    plain = msgspec.structs.replace(git, settings=tuple(off))
-    if (yield plain.step(*add)):
+    if (yield _switch_off(git, set(filters)).step(*add)):
         raise failed
     names = ", ".join(sorted(filters))
     return f"The worktree has files as git stores them: a filter ({names}) does not work here. {failed}"
+
+
+def _list_filters_steps(git: UserGit) -> Steps[dict[str, dict[str, str]]]:
+    """The filters of the user's configuration: by name, the command for each direction."""
+    told = yield from try_steps(git, "config", "-z", "--get-regexp", _FILTERS)
+    found: dict[str, dict[str, str]] = {}
+    for setting in filter(None, told.split("\0")):
+        key, _, command = setting.partition("\n")
+        name, _, direction = key.partition(".")[2].rpartition(".")
+        found.setdefault(name, {})[direction] = command
+    return found
+
+
+def _is_known(commands: Mapping[str, str]) -> bool:
+    return all(command.strip("\"' ").partition(" ")[0].strip("\"'") in _KNOWN_FILTERS for command in commands.values())
+
+
+def _changes_files(commands: Mapping[str, str]) -> bool:
+    return any(commands.get(direction, "") not in _NO_SMUDGE for direction in ("smudge", "process"))
+
+
+def _switch_off(git: UserGit, names: AbstractSet[str]) -> UserGit:
+    off = [(f"filter.{name}.{key}", "") for name in sorted(names) for key in ("clean", "smudge", "process")]
+    off += [(f"filter.{name}.required", "false") for name in sorted(names)]
+    return msgspec.structs.replace(git, settings=(*git.settings, *off))
+
+
+def _status_steps(git: UserGit, *options: str) -> Steps[WorktreeChanges]:
+    """What git tells of a work tree without a filter: its program could be a file there, which an agent has written.
+
+    What git knows by its times is not read anew; what a filter would make equal again counts as changed.
+    """
+    filters = yield from _list_filters_steps(git)
+    yield from check_step(_switch_off(git, set(filters)).step(*_STATUS, *options, stdout="status"))
+    return _parse_status(read_file(git.file("status")))
 
 
 def branch_steps(git: UserGit, name: str, commit: str) -> Steps[bool]:
@@ -122,16 +161,14 @@ def list_checked_out_steps(git: UserGit) -> Steps[set[str]]:
 def changes_steps(git: UserGit, base: str = "", *, ignored: bool = True) -> Steps[WorktreeChanges]:
     """What differs in the work tree, and the commits since `base`."""
     shown = ("--ignored=traditional",) if ignored else ()
-    yield from check_step(git.step(*_STATUS, "--untracked-files=all", *shown, stdout="status"))
-    found = _parse_status(read_file(git.file("status")))
+    found = yield from _status_steps(git, "--untracked-files=all", *shown)
     count = (yield from try_steps(git, "rev-list", "--count", f"{base}..HEAD")) if base else ""
     return msgspec.structs.replace(found, commits=int(count or 0))
 
 
 def count_uncommitted_steps(git: UserGit) -> Steps[int]:
     """How many files of a work tree are changed or new; a folder of new ones counts as one."""
-    yield from check_step(git.step(*_STATUS, "--untracked-files=normal", stdout="status"))
-    return _parse_status(read_file(git.file("status"))).files
+    return (yield from _status_steps(git, "--untracked-files=normal")).files
 
 
 def salvage_steps(worktree: Worktree, git_dir: str) -> Steps[Salvage]:
