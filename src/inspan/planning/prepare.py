@@ -100,12 +100,22 @@ def prepare(
     fill_standard_fds()  # Locks and listener are held for long: never where somebody may print.
     env = dict(env)  # Each look into `os.environ` itself decodes what it finds.
     task, record = resolve_session(task, env)
-    bring_back(task, env)
+    with bring_back(task, env):
+        return _prepare(task, record, env, supervised=supervised, on_claim=on_claim or _do_nothing)
+
+
+def _prepare(
+    task: Task,
+    record: SessionRecord | None,
+    env: Mapping[str, str],
+    *,
+    supervised: bool,
+    on_claim: Callable[[], object],
+) -> PreparedRun:
     if not task.prompt.strip() and not task.session:
         task = _fill_prompt(task, env)
     check_task(task)
     choice = resolve_task(task, env)
-    on_claim = on_claim or _do_nothing
     if not choice.place:
         on_claim()
     if supervised:
