@@ -167,6 +167,22 @@ def test_a_run_that_changed_nothing_says_so(repository: CliEnv) -> None:
     assert json.loads(run_diff(repository, "--json"))["patch"] == ""
 
 
+def test_an_encoding_that_git_refuses_hides_nothing(repository: CliEnv) -> None:
+    acts = "printf '*.x working-tree-encoding=UTF-16\\\\n' > .gitattributes; echo hi > a.x; rm kept.txt"
+    done = repository.run("scripted", f'[[call]]\nrun = "{acts}"\n[[call]]\nsay = "done"\n')
+    assert repository.inspan("diff", "--name-only").stdout.split() == [".gitattributes", "a.x", "kept.txt"]
+    assert repository.inspan("undo", "--yes").returncode == 0, done.stderr
+    assert (repository.work / "kept.txt").exists()
+
+
+def test_changes_that_nobody_can_tell_are_told_as_unknown(repository: CliEnv) -> None:
+    done = repository.run("scripted", '[[call]]\nrun = "mv .git gone; rm kept.txt"\n[[call]]\nsay = "done"\n')
+    assert "\n! Which files were changed is not known: " in done.stderr
+    assert "See for yourself: `git status`.\n" in done.stderr
+    assert "\n  files changed: unknown\n" in done.stderr
+    assert repository.events(done.run_id)[-1]["files_unknown"] is True
+
+
 def test_files_that_are_not_compared_are_named(repository: CliEnv) -> None:
     outside = repository.root / "outside.txt"
     writes = [f"[[call]]\nwrite = {{path = '{path}', content = 'x'}}\n" for path in (outside, "kept.log")]

@@ -236,7 +236,9 @@ def test_two_runs_have_two_worktrees_and_one_worktree_has_one_run(house: CliEnv)
     for command in (("worktrees", "rm", one), ("run", "x", "-a", "scripted", "-C", str(path), "--model-from", model)):
         refused = house.inspan(*command)
         assert f"Run {one} is working in the worktree {path}." in refused.stderr
-    assert house.inspan("worktrees", "prune", "--yes").stdout == "nothing to remove\n"
+    pruned = house.inspan("worktrees", "prune", "--yes")
+    assert pruned.stdout == "nothing to remove\n"
+    assert f"inspan: {make_short_name(one)} stays: run {one} works in it.\n" in pruned.stderr
     (path.parent / "go").touch()
     for run_id in (one, two):
         house.inspan("wait", run_id)
@@ -336,5 +338,20 @@ def test_outside_of_a_repository_and_without_a_commit_it_is_refused_and_nothing_
     git(cli_env, "init", "-q")
     refused = cli_env.inspan(*arguments)
     assert "has no commit that a worktree could be made of" in refused.stderr
+    git(cli_env, *IDENTITY, "commit", "-q", "--allow-empty", "-m", "first")
+    git(cli_env, "checkout", "-q", "--orphan", "fresh")
+    assert "The branch fresh, which " in cli_env.inspan(*arguments).stderr
+    git(cli_env, "clone", "-q", "--bare", ".", "../bare")
+    bare = cli_env.inspan(*arguments, cwd=cli_env.work.parent / "bare")
+    assert f"{cli_env.work.parent / 'bare'} is a bare repository" in bare.stderr
     assert not list(cli_env.state.glob("projects/*/*/runs/*"))
     assert list_entries(cli_env) == []
+
+
+def test_a_resume_that_is_refused_makes_no_worktree_again(house: CliEnv) -> None:
+    run_id = run(house)
+    path = find_path(house, run_id)
+    house.inspan("worktrees", "rm", run_id)
+    before = list_entries(house)
+    refused = house.inspan("resume", run_id, "more")
+    assert (refused.returncode, path.exists(), list_entries(house)) == (2, False, before), refused.stderr

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -231,3 +232,17 @@ def test_a_draft_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
 def test_recovering_where_nothing_was_begun_does_nothing(tmp_path: Path) -> None:
     recover_swap(str(tmp_path / "nowhere"))
     assert os.listdir(tmp_path) == []
+
+
+def test_a_disk_that_is_full_is_told_by_the_file_that_did_not_fit(tmp_path: Path) -> None:
+    top, source = tmp_path / "top", tmp_path / "elsewhere"
+    top.mkdir()
+    source.write_bytes(b"x" * 2_000_000)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))
+    try:
+        with pytest.raises(SwapError) as caught:
+            swap_files(str(top), [FileSwap(target=str(top / "new"), source=str(source))], folder=str(tmp_path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (caught.value.filename, os.listdir(top)) == (str(top / "new"), [])

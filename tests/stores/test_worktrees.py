@@ -609,6 +609,16 @@ def test_what_was_stashed_in_a_worktree_stays_in_the_repository(made: Repository
     assert made.git("show", "stash@{0}:kept.txt") == "stashed"
 
 
+def test_a_name_that_git_never_takes_in_is_not_lost(made: Repository) -> None:
+    made.write("sub/.GIT/notes", "x", top=made.path)
+    with pytest.raises(WorktreeUnusable, match=r"sub/\.GIT/notes cannot be saved: git takes in nothing of that name"):
+        made.remove()
+    shutil.rmtree(made.path / "sub/.GIT")
+    (made.path / ".gitmodules").symlink_to("kept.txt")
+    with pytest.raises(WorktreeUnusable, match=r"\.gitmodules cannot be saved"):
+        made.remove()
+
+
 def _deny(path: bytes, mode: int) -> bool:
     return False
 

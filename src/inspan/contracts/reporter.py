@@ -35,6 +35,7 @@ class NodeResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: Reason | None = None
     files_changed: tuple[str, ...] = ()
     next_step: str = ""
+    files_unknown: bool = False
 
     @property
     def cost(self) -> Cost | None:

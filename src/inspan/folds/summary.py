@@ -8,6 +8,7 @@ import msgspec
 from inspan.protocol.cost import Cost, build_cost, is_counted, is_paid_for
 from inspan.protocol.events import (
     AnswerGiven,
+    ErrorReported,
     Event,
     FileChanged,
     MessageSent,
@@ -75,6 +76,7 @@ class Summary:
         self.denials: list[DeniedCall] = []
         self.open_calls: dict[str, ToolStarted] = {}
         self.files: dict[str, None] = {}
+        self.files_unknown = False
 
     @property
     def answer(self) -> str:
@@ -148,6 +150,7 @@ class Summary:
             cost_usd=cost.usd,
             model_calls=self.calls,
             files_changed=self.files_changed,
+            files_unknown=self.files_unknown,
             resets_at=self.rate_limit.resets_at if self.rate_limit else None,
             denied=self.denied,
             told=self.usage if self.gateway_usage else None,
@@ -254,6 +257,10 @@ def _on_tool_failed(summary: Summary, event: ToolFailed) -> None:
         summary.denials.append(DeniedCall(id=event.id, name=event.name, input=given, message=event.output))
 
 
+def _on_error_reported(summary: Summary, event: ErrorReported) -> None:
+    summary.files_unknown = summary.files_unknown or event.about == "files"
+
+
 def _on_file_changed(summary: Summary, event: FileChanged) -> None:
     summary.files[event.path] = None
 
@@ -291,6 +298,7 @@ _HANDLERS: dict[type, Callable[[Summary, Any], None]] = {
     ToolCompleted: _on_tool_completed,
     ToolFailed: _on_tool_failed,
     FileChanged: _on_file_changed,
+    ErrorReported: _on_error_reported,
     RateLimited: _on_rate_limited,
     ModelCallEnded: _on_model_call_ended,
     UsageDiffers: _on_usage_differs,

@@ -14,7 +14,7 @@ from inspan.protocol.plan import RunWorktree
 from inspan.protocol.task import Task
 from inspan.runs.projects import top_of
 from inspan.stores.paths import state_home
-from inspan.stores.repository import Repository, find_repository
+from inspan.stores.repository import Repository, find_bare_repository, find_repository
 from inspan.stores.worktree import (
     Worktree,
     build_worktree_path,
@@ -55,7 +55,11 @@ def choose_place(place: str, task: Task, driver: Driver, env: Mapping[str, str])
             return ""
         problem = f"the session began in {task.cwd}, and can go on only there."
         raise BadInput("sandbox", task.sandbox, problem, next_step="Use --sandbox none, or start a new session.")
-    if not find_repository(os.path.realpath(task.cwd)):
+    if bare := "" if find_repository(cwd := os.path.realpath(task.cwd)) else find_bare_repository(cwd):
+        problem = f"{bare} is a bare repository: it has no checkout that a worktree could be made from."
+        step = f"Make one, `git -C {bare} worktree add FOLDER`, and start the run there; or leave {place} out."
+        raise BadInput("sandbox", task.sandbox, problem, next_step=step)
+    if not find_repository(cwd):
         problem = f"{task.cwd} is in no git repository."
         raise BadInput("sandbox", task.sandbox, problem, next_step=f"`git init` there, or leave {place} out.")
     return place
@@ -75,11 +79,25 @@ def is_session_place(state: str, cwd: str, task: Task) -> bool:
     return is_below(os.path.realpath(task.cwd), worktree.path) or top_of(task.cwd) == top_of(worktree.checkout)
 
 
-def bring_back(task: Task, env: Mapping[str, str]) -> None:
-    """Makes the worktree of a session again if it was removed; raises `WorktreeUnusable`."""
+@contextmanager
+def bring_back(task: Task, env: Mapping[str, str]) -> Generator[None]:
+    """Makes the worktree of a session again if it was removed; raises `WorktreeUnusable`. Where what follows fails, it
+    is removed again, unless another run works in it by then."""
     worktree = find_worktree(state_home(env), task.cwd) if task.resume else None
     if worktree is None or (worktree.status != "making" and os.path.isdir(worktree.path)):
+        yield
         return
+    _restore(worktree)
+    try:
+        os.makedirs(task.cwd, exist_ok=True)
+        yield
+    except BaseException:
+        with suppress(InspanError):  # Why the run is not to be is told; a worktree that stays is listed.
+            _take_away(state_home(env), worktree)
+        raise
+
+
+def _restore(worktree: Worktree) -> None:
     # Start-up time: few sessions have a worktree that is gone.
     from inspan.stores.worktree_creation import restore_worktree
     from inspan.stores.worktree_removal import remove_worktree
@@ -90,7 +108,18 @@ def bring_back(task: Task, env: Mapping[str, str]) -> None:
             worktree = remove_worktree(worktree)  # Whoever was making it was killed.
         if not os.path.isdir(worktree.path):
             restore_worktree(worktree)
-    os.makedirs(task.cwd, exist_ok=True)
+
+
+def _take_away(state: str, before: Worktree) -> None:
+    """Removes a worktree that was made again, and lets its record say what it said before."""
+    from inspan.runs.worktree_runs import refuse_used  # Start-up time: only a start that fails needs it.
+    from inspan.stores.worktree_removal import remove_worktree
+
+    with lock_worktree(before.path):
+        refuse_used(state, before)
+        after = remove_worktree(load_worktree(before.path) or before)
+        if after.salvage == before.salvage and before.status != "making":
+            save_worktree(before)
 
 
 @contextmanager

@@ -115,12 +115,23 @@ def prepare(
     task, record = resolve_session(task, env)
     before = load_confinement(state_home(env), record)
     task = task if configured else inherit_confinement(task, before)
-    bring_back(task, env)
+    with bring_back(task, env):
+        return _prepare(task, record, before, env, supervised=supervised, on_claim=on_claim or _do_nothing)
+
+
+def _prepare(
+    task: Task,
+    record: SessionRecord | None,
+    before: Confinement,
+    env: Mapping[str, str],
+    *,
+    supervised: bool,
+    on_claim: Callable[[], object],
+) -> PreparedRun:
     if not task.prompt.strip() and not task.session:
         task = _fill_prompt(task, env)
     check_task(task)
     choice = resolve_task(task, env)
-    on_claim = on_claim or _do_nothing
     if not choice.place:
         on_claim()
     if supervised:

@@ -431,9 +431,11 @@ class WorktreeLeft(_Event, frozen=True, kw_only=True, tag="worktree_left"):
 
 
 class ErrorReported(_Event, frozen=True, kw_only=True, tag="error_reported"):
-    """Something went wrong that does not by itself end the run."""
+    """Something went wrong that does not by itself end the run; with `about` `files`, so that it is not known which
+    files were changed."""
 
     message: str
+    about: Literal["", "files"] = ""
 
 
 class Unrecognized(_Event, frozen=True, kw_only=True, tag="unrecognized"):
@@ -455,7 +457,8 @@ class RunEnded(_Event, frozen=True, kw_only=True, tag="run_ended"):
 
     `cost_usd` is without `calls_without_cost`, of which nobody could tell it. `cost_kind` says whether it is all of
     what was paid, a part of it (`partial`), or why there is none: `unknown`, or `not_paid` for the answers of a script
-    or a cassette, which would have cost `not_paid_usd`.
+    or a cassette, which would have cost `not_paid_usd`. With `files_unknown`, others may have changed than
+    `files_changed`.
     """
 
     outcome: Outcome
@@ -476,6 +479,7 @@ class RunEnded(_Event, frozen=True, kw_only=True, tag="run_ended"):
     calls_without_cost: int = 0
     cost_kind: CostKind | None = None
     not_paid_usd: float | None = None
+    files_unknown: bool = False
 
 
 Event = (

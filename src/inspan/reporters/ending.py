@@ -76,7 +76,9 @@ def _explain(problem: str, next_step: str, *, columns: int) -> Iterator[Span]:
 
 def _list_figures(result: NodeResult) -> Iterator[str]:
     count = len(result.files_changed)
-    if count:
+    if result.files_unknown:
+        yield "files changed: unknown" if not count else f"{count} or more files changed"
+    elif count:
         yield f"{count} file{'s' if count > 1 else ''} changed"
     if result.usage is not None:
         yield format_token_count(result.usage)

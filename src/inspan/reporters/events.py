@@ -108,6 +108,7 @@ def build_node_result(summary: Summary, ended: RunEnded) -> NodeResult:
         reason=ended.reason,
         files_changed=tuple(ended.files_changed),
         next_step=ended.next,
+        files_unknown=ended.files_unknown,
     )
 
 

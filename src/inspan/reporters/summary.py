@@ -21,7 +21,7 @@ def format_node(result: NodeResult, *, name: str = "") -> Iterator[Line]:
         yield f"  {truncate(result.error)}", ""
     is_agent = result.outcome is not None
     if is_agent or result.files_changed:
-        yield truncate(f"  files changed: {', '.join(map(one_line, result.files_changed)) or 'none reported'}"), ""
+        yield truncate(f"  files changed: {_format_files(result)}"), ""
     if result.cost is not None:
         # An agent's run says by its kind of cost what another node can only say in a note.
         note = f" ({result.cost_note})" if result.cost_note and result.cost_kind is None else ""
@@ -46,6 +46,13 @@ def format_tokens(usage: Usage | None) -> str:
     written = f", {usage.cache_write} cache write" if usage.cache_write else ""
     reasoning = f" ({usage.reasoning} reasoning)" if usage.reasoning else ""
     return f"{usage.input} in{read}{written}, {usage.output} out{reasoning}"
+
+
+def _format_files(result: NodeResult) -> str:
+    named = ", ".join(map(one_line, result.files_changed))
+    if result.files_unknown:
+        return f"{named}, and perhaps others" if named else "unknown"
+    return named or "none reported"
 
 
 def _format_ending(result: NodeResult) -> str:

@@ -36,8 +36,9 @@ T = TypeVar("T")
 class ChangeTracker:
     """Takes the two snapshots of a run. Nothing here raises, keeps the agent waiting or outlives `finish`.
 
-    Whatever fails becomes a sentence in the run folder's `snapshot.json`. `hidden` are folders that are left out,
-    `checkout` is the work tree that a worktree of the run's own was made from.
+    Whatever fails becomes a sentence in the run folder's `snapshot.json`, and `failure`: then nobody knows what was
+    changed. `hidden` are folders that are left out, `checkout` is the work tree that a worktree of the run's own was
+    made from.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class ChangeTracker:
         if mode not in _MODES:
             self._refusal = f"The mode {mode} changes no files, so no snapshot was taken."
         self.omitted = 0
+        self.failure = ""
 
     def begin(self) -> None:
         """Starts the first snapshot, in the background of the running loop."""
@@ -88,7 +90,7 @@ class ChangeTracker:
         if not self._first.done():
             self._first.cancel()
             await asyncio.wait({self._first})
-            self._note_problem("The run was over before its first snapshot was complete.")
+            self._note_failure("The run was over before its first snapshot was complete.")
 
     async def finish(self, reported: Iterable[str] = (), *, limit_s: float | None = None) -> list[FileChanged]:
         """Takes the second snapshot once the agent is gone; gives the changed files that are not among those
@@ -110,6 +112,7 @@ class ChangeTracker:
         packing = _pack(self._folder, both, pairs)
         forged, _ = await _try_steps(packing, limit_s=deadline - asyncio.get_running_loop().time())
         if forged:
+            self.failure = forged
             self._save(Snapshot(top=both.top, problem=forged))
         changes = _select_unreported(
             list_changed_files(pairs), both.top, reported=[os.path.join(self._cwd, path) for path in reported]
@@ -126,8 +129,12 @@ class ChangeTracker:
     async def _take(self, steps: Steps[T], *, limit_s: float) -> T | None:
         taken, problem = await _try_steps(steps, limit_s=limit_s)
         if problem:
-            self._note_problem(problem)
+            self._note_failure(problem)
         return taken
+
+    def _note_failure(self, problem: str) -> None:
+        self.failure = problem
+        self._note_problem(problem)
 
     def _note_problem(self, problem: str) -> None:
         self._save(msgspec.structs.replace(self._snapshot, problem=problem))

@@ -588,6 +588,10 @@ class RunExecution:
         if self._changes and not self._broken:
             limit_s = _FORCED_SNAPSHOT_S if self._stop_request else None
             self.record(await self._changes.finish(self.summary.files, limit_s=limit_s))
+            if self._changes.failure:
+                step = "See for yourself: `git status`."
+                message = f"Which files were changed is not known: {self._changes.failure} {step}"
+                self.record([ErrorReported(message=message, about="files")])
 
     async def _leave_worktree(self) -> None:
         worktree = self._plan.worktree

@@ -12,6 +12,9 @@ from inspan.stores.worktree_changes import inspect_worktree
 from inspan.stores.worktree_removal import read_lock_reason, remove_worktree
 from inspan.stores.worktree_steps import WorktreeChanges
 
+# A run that ends does not wait longer, whatever lies there: git reads a pipe that is called `.gitignore` for ever.
+_LIMIT_S = 60.0
+
 
 def leave_worktree(state: str, path: str, *, run_id: str) -> WorktreeLeft:
     """Removes the worktree if nothing at all is in it that its first commit does not have, and tells what was done.
@@ -24,7 +27,7 @@ def leave_worktree(state: str, path: str, *, run_id: str) -> WorktreeLeft:
             worktree = load_worktree(path)
             if worktree is None or not os.path.isdir(path):
                 return WorktreeLeft(path=path, kept=False, problem=f"the worktree {path} has vanished")
-            found = inspect_worktree(worktree)
+            found = inspect_worktree(worktree, limit_s=_LIMIT_S)
             kept = WorktreeLeft(
                 path=path,
                 kept=True,

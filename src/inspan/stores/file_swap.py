@@ -18,6 +18,7 @@ from .git import read_file, write_file
 _HOLD = ".inspan-undo-"
 _JOURNAL, _COMMITTED = "journal", "committed"
 _EXECUTE = 0o111
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class FileSwap(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,7 +173,12 @@ def _take_back(done: Sequence[_Act]) -> list[str]:
 
 def _write_draft(swap: FileSwap, draft: str) -> None:
     """The new file under another name, with the permissions of the one that it replaces but for the executable bit."""
-    shutil.copyfile(swap.source, draft, follow_symlinks=False)
+    try:
+        shutil.copyfile(swap.source, draft, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise OSError(error.errno, error.strerror, swap.target) from error  # It names what it read from.
     if os.path.islink(draft):
         return
     wanted = stat.S_IMODE(os.lstat(swap.source).st_mode)

@@ -54,6 +54,8 @@ def _write_tree(git: Git, *, whole: bool) -> Steps[str]:
     if updates:
         write_file(git.file("updates"), b"".join(name + b"\0" for name in updates))
         yield from check_step(git.step(*_UPDATE, stdin="updates"))
+    if whole and updates:
+        yield from _refuse_left_out(git, updates)
     index = (yield from _write_stand_ins(git, stand_ins)) if stand_ins else "index"
     yield from check_step(git.step("write-tree", "--missing-ok", stdout="tree", index=index))
     return read_file(git.file("tree")).decode().strip()
@@ -75,6 +77,15 @@ def _refuse_stand_ins(stand_ins: Mapping[bytes, str]) -> None:
     for name, obstacle in stand_ins.items():
         if obstacle != _NO_CONTENT:
             raise SnapshotError(f"{os.fsdecode(name)} cannot be saved: {obstacle}.")
+
+
+def _refuse_left_out(git: Git, names: Iterable[bytes]) -> Steps[None]:
+    """Git says nothing of names that it never takes in, such as `.GIT`, or a link called `.gitmodules`."""
+    yield from check_step(git.step("ls-files", "-z", stdout="listed"))
+    taken = set(read_file(git.file("listed")).split(b"\0"))
+    for name in names:
+        if name not in taken and os.path.lexists(os.path.join(os.fsencode(git.top), name)):
+            raise SnapshotError(f"{os.fsdecode(name)} cannot be saved: git takes in nothing of that name. Rename it.")
 
 
 def _sort_paths(

@@ -122,6 +122,21 @@ def _is_same(path: str, other: str) -> bool:
     return os.path.realpath(path) == os.path.realpath(other)
 
 
+def find_bare_repository(folder: str) -> str:
+    """The repository without a work tree that this folder is, or lies in; empty where there is none."""
+    while not _is_bare(folder):
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return ""
+        folder = parent
+    return folder
+
+
+def _is_bare(folder: str) -> bool:
+    is_whole = all(os.path.isdir(os.path.join(folder, name)) for name in ("objects", "refs"))
+    return is_whole and os.path.isfile(os.path.join(folder, "HEAD"))
+
+
 def find_repository_folder(top: str) -> str:
     """The folder that stands for the repository of a work tree, whichever of its worktrees that is.
 

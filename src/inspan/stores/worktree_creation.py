@@ -98,6 +98,12 @@ def _find_base_steps(git: UserGit, top: str) -> Steps[str]:
     except SnapshotError as error:
         # Without a commit git says nothing, and else what is wrong.
         why = "" if "did not say why" in str(error) else f" {error}"
+        branch = yield from try_steps(git, "symbolic-ref", "--short", "HEAD")
+        if branch and (yield from try_steps(git, "for-each-ref", "--count=1", "refs/heads")):
+            raise WorktreeUnusable(
+                f"The branch {branch}, which {top} is on, has no commit that a worktree could be made of.{why}",
+                next_step="Make one: git commit --allow-empty -m 'First commit'; or check out a branch that has one.",
+            ) from error
         raise WorktreeUnusable(
             f"The repository {top} has no commit that a worktree could be made of.{why}",
             next_step="Make one: git commit --allow-empty -m 'First commit'.",

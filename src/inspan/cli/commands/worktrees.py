@@ -94,13 +94,16 @@ def rm_command(runs: tuple[str, ...], forget: bool, dry_run: bool, yes: bool, as
 def prune_command(every_project: bool, dry_run: bool, yes: bool, as_json: bool) -> int:
     """Remove the worktrees in which no run works, and complete what was interrupted; all that `rm` saves is saved.
 
-    Those that are locked, or cannot be looked into, stay.
+    Those that are locked, or cannot be looked into, stay; it says which.
     """
     state = state_home()
     entries = list_worktrees(state, scope=None if every_project else _find_scope())
     going = [each for each in entries if each.state in PRUNED]
     if not dry_run:
         sweep_worktrees(state)
+    staying = [each for each in entries if each.state not in (*PRUNED, "saved")]
+    for each in () if as_json else staying:
+        click.echo(f"inspan: {each.run} stays: {_explain_staying(each)}", err=True)
     return _remove(state, going, asks=bool(going), forget=False, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
@@ -173,6 +176,15 @@ def _confirm(entries: Sequence[WorktreeEntry], *, forget: bool, as_json: bool) -
     question = f"Remove {count} ({'; '.join(facts)})?"
     table = _format_table(entries, width=find_width(sys.stdout))
     return confirm(question, verb="remove", details=table, as_json=as_json)
+
+
+def _explain_staying(entry: WorktreeEntry) -> str:
+    if entry.state == "in use":
+        return f"run {entry.users[0]} works in it." if entry.users else "it is being made or removed just now."
+    if entry.state == "locked":
+        path = entry.worktree.path
+        return f"it is locked. To unlock it: `git -C {path} worktree unlock {path}`."
+    return one_line(f"git cannot look into {entry.worktree.path}: {entry.problem}")
 
 
 def _count_ignored(entries: Sequence[WorktreeEntry]) -> str:
