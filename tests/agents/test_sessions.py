@@ -402,7 +402,7 @@ def test_a_deleted_session_leaves_its_fork_what_it_needs(begin_session: Begin, s
     for name in (first.run_id, first.session_id):
         assert talk.expect_refusal("x", "--resume", name).code == "session_not_found"
     last = talk.say("more-word", "--resume", fork.run_id, holds=["re:alpha-word", "re:fork-word"])
-    assert session_keys(cli_env) == [first.run_id, fork.run_id]
+    assert session_keys(cli_env) == [fork.run_id]
     assert cli_env.inspan("rm", "--yes", fork.run_id, last.run_id).returncode == 0
     assert session_keys(cli_env) == []
 
@@ -541,3 +541,19 @@ try:
 except inspan.InspanError as error:
     print(error.code)
 """
+
+
+@each_agent
+def test_what_was_left_in_a_sessions_config_folder_is_not_obeyed(begin_session: Begin, style: Style) -> None:
+    cli_env, talk, first = begin_session(style)
+    config = cli_env.state / "sessions" / first.run_id / "config"
+    mark, precious = cli_env.work / "obeyed", cli_env.root / "precious"
+    precious.write_text("mine")
+    hook = {"hooks": [{"type": "command", "command": f"touch {mark}"}]}
+    (config / "settings.json").write_text(json.dumps({"hooks": {"SessionStart": [hook], "UserPromptSubmit": [hook]}}))
+    (config / "config.toml").write_text(f'[mcp_servers.x]\ncommand = "touch"\nargs = ["{mark}"]\n')
+    for name in ("CLAUDE.md", "AGENTS.md"):
+        (config / name).unlink(missing_ok=True)
+        (config / name).symlink_to(precious)
+    talk.say("beta-word", "--resume", first.run_id, holds=["re:alpha-word"])
+    assert (mark.exists(), precious.read_text()) == (False, "mine")

@@ -335,13 +335,17 @@ class ProgramSpec(msgspec.Struct, frozen=True, kw_only=True):
 class StateFolder(msgspec.Struct, frozen=True, kw_only=True):
     """Where the agent keeps its state.
 
-    `config_variable` names the folder, and `state_subdir` is where its state is below that. `state_paths` and
+    `config_variable` names the folder, and `state_subdir` is where its state is below that. `session_paths` are
+    patterns below the folder, `*` for a part of a name, of all that continuing a session needs: in the profile clean
+    whatever else lies there is removed before each start, since an agent in a sandbox may have written it. Nothing
+    that names a program, a hook, a server or a variable belongs to them. `state_paths` and
     `login_paths` are below the user's home. `leftover_dirs` are what it leaves in a working folder, and
     `nesting_variables` are set for programs that it starts itself.
     """
 
     config_variable: str = ""
     state_subdir: str = ""
+    session_paths: tuple[str, ...] = ()
     state_paths: tuple[str, ...] = ()
     login_paths: tuple[str, ...] = ()
     leftover_dirs: tuple[str, ...] = ()

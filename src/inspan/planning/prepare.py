@@ -68,6 +68,7 @@ from .resume import (
     claim_session,
     config_folder,
     load_reported,
+    prepare_config,
     resolve_session,
     unclaim_session,
     update_reported,
@@ -264,6 +265,8 @@ def _build_plan(
     place: RunPlace | None,
 ) -> Plan:
     task, driver, folder = choice.task, choice.driver, claimed.folder
+    if task.profile == "clean":
+        prepare_config(claimed.state, session, driver)
     context = _build_launch_context(choice, claimed, session, env, listener)
     prepared = _prepare_process(choice, claimed, context, env)
     _write_files(prepared.launch)

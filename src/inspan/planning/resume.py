@@ -15,6 +15,7 @@ from inspan.protocol.usage import SessionTotals
 from inspan.runs.projects import Scope, scope_of
 from inspan.stores.paths import make_private_folder, state_home
 from inspan.stores.run_folder import RunFolder, active_runs
+from inspan.stores.session_files import copy_session_files, keep_session_files, open_plain
 from inspan.stores.sessions import (
     SessionRecord,
     forget_run,
@@ -36,11 +37,15 @@ _LEFT_OUT = '"…"'
 
 
 class LockedSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that one run has for itself: the run's owner closes `lock`; `resumed` is the agent's id, or empty."""
+    """A session that one run has for itself: the run's owner closes `lock`; `resumed` is the agent's id, or empty.
+
+    `forked` is the session that it is a copy of.
+    """
 
     record: SessionRecord
     lock: int
     resumed: str = ""
+    forked: SessionRecord | None = None
 
 
 def resolve_session(task: Task, env: Mapping[str, str]) -> tuple[Task, SessionRecord | None]:
@@ -91,15 +96,23 @@ def claim_session(state: str, task: Task, *, record: SessionRecord | None, run_i
         new = SessionRecord(
             key=run_id, home=run_id, agent=agent, profile=task.profile, cwd=task.cwd, channel=task.channel
         )
-        if record:
-            home = record.home if record.profile == "clean" else run_id
-            new = msgspec.structs.replace(new, home=home, told=(known or record).told)
-        return _lock_session_for(state, task, new, run_id=run_id, resumed=record.session_id if record else "")
+        if record is None:
+            return _lock_session_for(state, task, new, run_id=run_id)
+        new = msgspec.structs.replace(new, told=(known or record).told)
+        return _lock_session_for(state, task, new, run_id=run_id, resumed=record.session_id, forked=record)
 
 
-def _lock_session_for(state: str, task: Task, record: SessionRecord, *, run_id: str, resumed: str) -> LockedSession:
+def _lock_session_for(
+    state: str,
+    task: Task,
+    record: SessionRecord,
+    *,
+    run_id: str,
+    resumed: str = "",
+    forked: SessionRecord | None = None,
+) -> LockedSession:
     record = msgspec.structs.replace(record, model=task.model or record.model, runs=(*record.runs, run_id))
-    session = LockedSession(record=record, lock=lock_session(state, record.key), resumed=resumed)
+    session = LockedSession(record=record, lock=lock_session(state, record.key), resumed=resumed, forked=forked)
     try:
         write_session(state, record)
     except BaseException:
@@ -122,6 +135,18 @@ def config_folder(state: str, record: SessionRecord) -> str:
     return make_private_folder(os.path.join(session_folder(state, record.home), "config"))
 
 
+def prepare_config(state: str, session: LockedSession, driver: Driver) -> str:
+    """The config folder of a run in the profile `clean`: what its session needs of it is there, and nothing else.
+
+    Of a fork, that is a copy: who works in the other one may be writing there.
+    """
+    folder = config_folder(state, session.record)
+    keep_session_files(folder, driver.state.session_paths)
+    if session.forked:
+        copy_session_files(config_folder(state, session.forked), folder, driver.state.session_paths)
+    return folder
+
+
 def load_reported(driver: Driver, session: LockedSession, *, config: str, env: Mapping[str, str]) -> SessionTotals:
     """What the agent will count on from: by its own transcript, which knows of turns that broke off, else by ours."""
     if not session.resumed or not driver.sessions.read_totals or not driver.sessions.transcript_pattern:
@@ -131,7 +156,7 @@ def load_reported(driver: Driver, session: LockedSession, *, config: str, env: M
     pattern = driver.sessions.transcript_pattern.format(session_id=session.resumed)
     for path in glob(os.path.join(escape(state_root(driver, config, env)), pattern)):
         try:
-            with open(path, "rb") as file:
+            with open(path, "rb", opener=open_plain if config else None) as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
                 return driver.sessions.read_totals(file.read()) or session.record.told
         except OSError:

@@ -2,8 +2,10 @@
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from glob import escape, glob
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -20,6 +22,7 @@ from inspan.protocol.wire import decode_event, encode
 from inspan.redaction import Gate, SecretSet
 from inspan.runs.find import refresh_summary
 from inspan.stores.run_folder import RunFolder, read_json
+from inspan.stores.session_files import copy_session_files, open_plain
 from inspan.stores.sessions import SessionRecord, read_session, session_key_of
 
 from .environment import collect_secrets
@@ -57,7 +60,8 @@ def load_transcript(state: str, folder: RunFolder, *, env: Mapping[str, str] = o
         )
     config = config_folder(state, record) if record.profile == "clean" else ""
     if driver.sessions.transcript.command:
-        source, data = _run_export(driver, described, record, session_id, config=config, env=env)
+        with _copy_config(driver, config) as copied:
+            source, data = _run_export(driver, described, record, session_id, config=copied, env=env)
     else:
         source, data = _read_file(driver, session_id, config=config, env=env)
     return SavedTranscript(
@@ -110,7 +114,7 @@ def _read_file(driver: Driver, session_id: str, *, config: str, env: Mapping[str
         os.path.join(escape(root), driver.sessions.transcript_pattern.format(session_id=escape(session_id)))
     ):
         try:
-            with open(path, "rb") as file:
+            with open(path, "rb", opener=open_plain if config else None) as file:
                 return path, file.read()
         except OSError:
             continue
@@ -119,6 +123,19 @@ def _read_file(driver: Driver, session_id: str, *, config: str, env: Mapping[str
         session_id,
         f"there is no file {driver.sessions.transcript_pattern.format(session_id=session_id)} in {root}",
     )
+
+
+@contextmanager
+def _copy_config(driver: Driver, config: str) -> Generator[str]:
+    """A config folder for the agent's program to look at, outside of any sandbox: what else was left in the session's
+    own is not there. Empty where the session is in the user's.
+    """
+    if not config:
+        yield ""
+        return
+    with TemporaryDirectory(prefix="inspan-transcript-") as folder:
+        copy_session_files(config, folder, driver.state.session_paths)
+        yield folder
 
 
 def _run_export(

@@ -214,6 +214,15 @@ DRIVER = Driver(
     ),
     state=StateFolder(
         config_variable="CLAUDE_CONFIG_DIR",
+        session_paths=(
+            "projects/*/*.jsonl",
+            "projects/*/*/subagents",
+            "projects/*/*/tool-results",
+            "tasks",
+            "todos",
+            "plans",
+            "file-history",
+        ),
         state_paths=("~/.claude", "~/.claude.json"),
         login_paths=("~/.claude/.credentials.json",),
         nesting_variables=(

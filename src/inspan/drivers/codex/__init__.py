@@ -217,6 +217,10 @@ DRIVER = Driver(
     ),
     state=StateFolder(
         config_variable="CODEX_HOME",
+        session_paths=(
+            "sessions",
+            "archived_sessions",
+        ),
         state_paths=("~/.codex",),
         login_paths=("~/.codex/auth.json",),
         leftover_dirs=(".git", ".codex", ".agents", ".aws"),

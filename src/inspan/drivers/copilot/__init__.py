@@ -128,6 +128,12 @@ DRIVER = Driver(
     channels=(Channel(kind="stream", launch=launch, dialect=CopilotDialect), _ACP),
     state=StateFolder(
         config_variable="COPILOT_HOME",
+        session_paths=(
+            "session-state/*/events.jsonl",
+            "session-state/*/workspace.yaml",
+            "session-state/*/checkpoints",
+            "session-state/*/plan.md",
+        ),
         state_paths=("~/.copilot",),
         login_paths=("~/.copilot/config.json",),
     ),

@@ -140,6 +140,10 @@ DRIVER = Driver(
     channels=(Channel(kind="stream", launch=launch, dialect=GeminiDialect), _ACP),
     state=StateFolder(
         config_variable="GEMINI_CLI_HOME",
+        session_paths=(
+            ".gemini/tmp/*/.project_root",
+            ".gemini/tmp/*/chats",
+        ),
         state_subdir=".gemini",
         state_paths=("~/.gemini",),
         login_paths=("~/.gemini/oauth_creds.json",),

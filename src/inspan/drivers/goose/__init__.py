@@ -154,6 +154,7 @@ DRIVER = Driver(
     channels=(Channel(kind="stream", launch=launch, dialect=GooseDialect, project_code=_PLUGINS), _ACP),
     state=StateFolder(
         config_variable="GOOSE_PATH_ROOT",
+        session_paths=("data/sessions",),
         state_paths=("~/.config/goose", "~/.local/share/goose", "~/.local/state/goose"),
         nesting_variables=("GOOSE_TERMINAL", "AGENT_SESSION_ID"),
     ),

@@ -156,6 +156,10 @@ DRIVER = Driver(
     channels=(Channel(kind="stream", launch=launch, dialect=OpenCodeDialect, project_code=_PLUGINS), _ACP),
     state=StateFolder(
         config_variable="XDG_DATA_HOME",
+        session_paths=(
+            "opencode/opencode.db*",
+            "opencode/storage",
+        ),
         state_paths=("~/.local/share/opencode", "~/.config/opencode", "~/.local/state/opencode", "~/.cache/opencode"),
         login_paths=("~/.local/share/opencode/auth.json",),
         nesting_variables=("OPENCODE", "OPENCODE_PID"),

@@ -158,6 +158,7 @@ DRIVER = Driver(
     ),
     state=StateFolder(
         config_variable="PI_CODING_AGENT_DIR",
+        session_paths=("sessions",),
         state_paths=(_HOME,),
         login_paths=(f"{_HOME}/auth.json",),
         nesting_variables=(

@@ -136,6 +136,7 @@ DRIVER = Driver(
     channels=(Channel(kind="stream", launch=launch, dialect=QwenDialect), _ACP),
     state=StateFolder(
         config_variable="QWEN_HOME",
+        session_paths=("projects/*/chats",),
         state_paths=("~/.qwen",),
         nesting_variables=(
             "QWEN_CODE",
