@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from inspan.containment import control_groups
-from inspan.containment.control_groups import count_memory_kills, create_groups, remove_groups
+from inspan.containment.control_groups import add_inner_groups, count_memory_kills, create_groups, remove_groups
 from inspan.errors import SandboxUnusable
 from inspan.protocol.limits import Limits
-from tests.cli_env import CliEnv
+from tests.cli_env import CliEnv, wait_until
 from tests.conftest import skip
 from tests.running.fake_agent import Fake, detach_fake_agent, fake_agent_env, run_fake_agent, wait_for_event
 
@@ -101,6 +101,30 @@ def test_a_group_is_made_where_both_versions_allow_it(
     assert made == str(parent / "inspan-run")
     written = {path.name: path.read_text() for path in Path(made).iterdir()}
     assert written in ({"memory.max": "4096"}, {"memory.limit_in_bytes": "4096"})
+
+
+def test_a_run_in_a_sandbox_has_its_groups_in_those_of_the_sandbox(tmp_path: Path) -> None:
+    """On folders that look like groups of version 2, in which one may have groups or processes and not both."""
+    box = tmp_path / "inspan-box"
+    box.mkdir()
+    (box / "cgroup.controllers").write_text("cpu memory pids\n")
+    (made,) = create_groups("run", Limits(pids=5), within=[str(box)])
+    assert made == str(box / "inspan-run")
+    assert (box / "cgroup.subtree_control").read_text() == "+pids"
+    assert (box / "inspan-run" / "pids.max").read_text() == "5"
+
+
+@pytest.mark.parametrize("groups", [{"pids": 50}], indirect=True)
+def test_inner_groups_share_the_limit_and_go_with_the_outer_one(groups: list[str]) -> None:
+    inner = add_inner_groups(groups, "commands")
+    beside = create_groups("run", Limits(pids=20), within=groups)
+    fork = "import os, time\nfor _ in range(60):\n try: os.fork() or time.sleep(600)\n except OSError: break\n"
+    tell = "print(open({!r}).read().strip(), flush=True); import signal; os.killpg(0, signal.SIGKILL)"
+    for folders, most in ((inner, 50), (beside, 20)):
+        count = tell.format(os.path.join(folders[0], "pids.current"))
+        done = _run_in(folders, f"import os; os.setsid();exec({fork + count!r})")
+        assert int(done.stdout) == most, done.stderr
+        wait_until(lambda: Path(groups[0], "pids.current").read_text() == "0\n", "end of all processes")
 
 
 def test_a_group_that_cannot_be_made_leaves_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
