@@ -170,7 +170,17 @@ def test_a_run_with_a_limit_is_held_to_it_and_leaves_no_group(cli_env: CliEnv, f
     assert 0 < int(said) < 50
     assert cli_env.events()[0]["resources"] == {"pids": 50}
     assert "50 processes" in err
+    assert "It could start no other process once" in err
     assert _list_groups(cli_env) == []
+
+
+@pytest.mark.usefixtures("bubblewrap")
+def test_a_run_that_is_killed_at_a_limit_blames_the_limit(cli_env: CliEnv, fake: Fake) -> None:
+    remove_groups(_make(memory_bytes=2**26))
+    env = fake_agent_env(fake, "begin(); x = bytearray(500 * 1024**2); finish()")
+    code, _, err = run_fake_agent(cli_env, env, "--sandbox", "bwrap", "--memory", "64m")
+    assert (code, cli_env.events()[-1]["reason"]) == (1, "environment"), err
+    assert "reached its limit --memory" in err and "Give it more with --memory" in err
 
 
 @pytest.mark.usefixtures("bubblewrap")

@@ -99,6 +99,11 @@ def count_memory_kills(folders: Iterable[str]) -> int:
     return max(found, default=0)
 
 
+def count_refused_processes(folders: Iterable[str]) -> int:
+    """How often a process of these groups could start no other one because there were as many as there may be."""
+    return max((_read_number(os.path.join(folder, "pids.events"), "max") for folder in folders), default=0)
+
+
 def _list_settings(limits: Limits) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
     """By controller, what is written in version 1 and in version 2."""
     found: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
