@@ -20,7 +20,7 @@ from .refusal import expect_refusal
 from .scenarios import FAILS, SAYS_HELLO, EndedRun, release_tool, run_to_end, start_waiting_run
 
 NOTHING: dict[str, Any] = {
-    **{kind: [] for kind in ("runs", "sessions", "sockets", "drafts", "problems")},
+    **{kind: [] for kind in ("runs", "sessions", "sockets", "drafts", "boxes", "problems")},
     "projects": {},
     "freed_bytes": 0,
 }

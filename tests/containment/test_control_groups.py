@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from inspan.containment import control_groups
-from inspan.containment.control_groups import count_memory_kills, create_groups, remove_groups
+from inspan.containment.control_groups import add_inner_groups, count_memory_kills, create_groups, remove_groups
 from inspan.errors import SandboxUnusable
 from inspan.protocol.limits import Limits
-from tests.cli_env import CliEnv
+from tests.cli_env import CliEnv, wait_until
 from tests.conftest import skip
 from tests.running.fake_agent import Fake, detach_fake_agent, fake_agent_env, run_fake_agent, wait_for_event
 
@@ -103,6 +103,30 @@ def test_a_group_is_made_where_both_versions_allow_it(
     assert written in ({"memory.max": "4096"}, {"memory.limit_in_bytes": "4096"})
 
 
+def test_a_run_in_a_sandbox_has_its_groups_in_those_of_the_sandbox(tmp_path: Path) -> None:
+    """On folders that look like groups of version 2, in which one may have groups or processes and not both."""
+    box = tmp_path / "inspan-box"
+    box.mkdir()
+    (box / "cgroup.controllers").write_text("cpu memory pids\n")
+    (made,) = create_groups("run", Limits(pids=5), within=[str(box)])
+    assert made == str(box / "inspan-run")
+    assert (box / "cgroup.subtree_control").read_text() == "+pids"
+    assert (box / "inspan-run" / "pids.max").read_text() == "5"
+
+
+@pytest.mark.parametrize("groups", [{"pids": 50}], indirect=True)
+def test_inner_groups_share_the_limit_and_go_with_the_outer_one(groups: list[str]) -> None:
+    inner = add_inner_groups(groups, "commands")
+    beside = create_groups("run", Limits(pids=20), within=groups)
+    fork = "import os, time\nfor _ in range(60):\n try: os.fork() or time.sleep(600)\n except OSError: break\n"
+    tell = "print(open({!r}).read().strip(), flush=True); import signal; os.killpg(0, signal.SIGKILL)"
+    for folders, most in ((inner, 50), (beside, 20)):
+        count = tell.format(os.path.join(folders[0], "pids.current"))
+        done = _run_in(folders, f"import os; os.setsid();exec({fork + count!r})")
+        assert int(done.stdout) == most, done.stderr
+        wait_until(lambda: Path(groups[0], "pids.current").read_text() == "0\n", "end of all processes")
+
+
 def test_a_group_that_cannot_be_made_leaves_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     top = tmp_path / "top"
     for name in ("memory", "pids"):
@@ -146,7 +170,17 @@ def test_a_run_with_a_limit_is_held_to_it_and_leaves_no_group(cli_env: CliEnv, f
     assert 0 < int(said) < 50
     assert cli_env.events()[0]["resources"] == {"pids": 50}
     assert "50 processes" in err
+    assert "It could start no other process once" in err
     assert _list_groups(cli_env) == []
+
+
+@pytest.mark.usefixtures("bubblewrap")
+def test_a_run_that_is_killed_at_a_limit_blames_the_limit(cli_env: CliEnv, fake: Fake) -> None:
+    remove_groups(_make(memory_bytes=2**26))
+    env = fake_agent_env(fake, "begin(); x = bytearray(500 * 1024**2); finish()")
+    code, _, err = run_fake_agent(cli_env, env, "--sandbox", "bwrap", "--memory", "64m")
+    assert (code, cli_env.events()[-1]["reason"]) == (1, "environment"), err
+    assert "reached its limit --memory" in err and "Give it more with --memory" in err
 
 
 @pytest.mark.usefixtures("bubblewrap")

@@ -44,6 +44,17 @@ _STORIES: list[tuple[str, Facts, tuple[Reason, str]]] = [
         ("crashed", "Codex ended with exit code 137: hit its rate limit"),
     ),
     (
+        "an agent that was killed at a limit before its first call",
+        _facts([], exit_code=137, exhausted="--memory", mismatch="Call 1 of 2 was never asked for."),
+        ("environment", "Codex ended with exit code 137 (the run had reached its limit --memory)"),
+    ),
+    ("a limit that only a tool had reached", _facts(_DONE, exhausted="--pids"), ("done", "")),
+    (
+        "a script that did not fit, and a limit that only a tool had reached",
+        _facts(_DONE, exhausted="--pids", mismatch="Call 2 of 2 was never asked for."),
+        ("script", "Call 2 of 2 was never asked for."),
+    ),
+    (
         "a bad exit with words",
         _facts([], exit_code=1, stderr="first\nerror loading config\n"),
         ("environment", "Codex ended with exit code 1: error loading config"),

@@ -2,8 +2,7 @@
 
 import asyncio
 import os
-import shutil
-import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self, cast
@@ -12,12 +11,14 @@ import msgspec
 
 from inspan.contracts.sandbox import ExecResult
 from inspan.errors import BadInput, SandboxUnusable
-from inspan.planning.command_box import CommandBox, build_command, close_groups, open_groups, plan_box
+from inspan.planning.command_box import CommandBox, build_command, plan_box
 from inspan.protocol.limits import Limits
 from inspan.protocol.task import Task
 from inspan.running.command import start_command
 from inspan.running.workspace import Workspace
+from inspan.runs.boxes import HeldBox, hold_box, release_box
 from inspan.stores.checkpoints import Checkpoints
+from inspan.stores.paths import make_private_folder, state_home
 from inspan.system.cancellation import run_to_end, wait_for_end
 from inspan.system.threads import MAX_WAITING, call_in_thread
 
@@ -36,6 +37,14 @@ from .sandbox_inputs import (
 
 OUTPUT_LIMIT_BYTES = 8 * 1024 * 1024
 _TEARDOWN_S = 30.0
+
+
+class _Opened(msgspec.Struct, frozen=True, kw_only=True):
+    """What an open sandbox has."""
+
+    planned: CommandBox
+    held: HeldBox
+    kept: Checkpoints
 
 
 class AgentSandbox:
@@ -64,9 +73,9 @@ class AgentSandbox:
         self._limits = limits
         self._output_limit_bytes = output_limit_bytes
         self._planned: CommandBox | None = None
-        self._groups: list[str] = []
-        self._folder = ""
-        self._kept: Checkpoints | None = None
+        self._opened: _Opened | None = None
+        self._remover: weakref.finalize[..., AgentSandbox] | None = None
+        self._turn: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
         self._running: set[asyncio.Task[ExecResult]] = set()
         self._ended: set[asyncio.Task[ExecResult]] = set()
 
@@ -93,10 +102,16 @@ class AgentSandbox:
         return self._work_dir
 
     async def open(self) -> None:
-        """What `async with` does first: raises `BadInput` and `SandboxUnusable`, and then leaves nothing behind."""
+        """What `async with` does first: raises `BadInput`, `SandboxUnusable` and `StateUnusable`, and then leaves
+        nothing behind; nor does a call that is cancelled. Idempotent.
+        """
         require_loop("inspan.open_sandbox")
-        if self._planned is None:
-            await call_in_thread(self._open, limit=MAX_WAITING)
+        async with self._take_turn():
+            if self._opened is None:
+                opened = await call_in_thread(self._open, limit=MAX_WAITING, undo=lambda made: release_box(made.held))
+                self._opened, self._planned = opened, opened.planned
+                # For a program that forgets to tear it down, or just ends.
+                self._remover = weakref.finalize(self, release_box, opened.held, waits=False)
 
     async def exec(
         self,
@@ -116,9 +131,9 @@ class AgentSandbox:
         if not isinstance(cast(object, stdin), bytes):
             raise BadInput("stdin", stdin, "it is not bytes.", next_step="Encode it: text.encode().")
         check_timeout(timeout_s)
-        command = build_command(
-            planned, argv, env=read_env(env), stdin=stdin, groups=self._groups, run_id=f"box-{os.urandom(8).hex()}"
-        )
+        run_id = f"box-{os.urandom(8).hex()}"
+        groups = list(self._opened.held.command_groups) if self._opened else []
+        command = build_command(planned, argv, env=read_env(env), stdin=stdin, groups=groups, run_id=run_id)
         running = start_command(command, timeout_s=timeout_s, limit_bytes=self._output_limit_bytes)
         self._running.add(running)
         try:
@@ -138,25 +153,34 @@ class AgentSandbox:
         """
         self._require_open()
         contents = read_files(files)
-        await call_in_thread(lambda: self._upload(contents), limit=MAX_WAITING)
+        async with self._take_turn():
+            self._require_open()
+            await call_in_thread(lambda: self._upload(contents), limit=MAX_WAITING)
 
     async def snapshot(self) -> str:
         """Keeps the files of `work_dir` as they are now, but for those that git ignores; gives a name for `restore`.
 
         It is kept until the sandbox is torn down. Raises `UndoRefused` where it cannot be taken.
         """
-        return await call_in_thread(self._checkpoints().take, limit=MAX_WAITING)
+        self._require_open()
+        async with self._take_turn():
+            return await call_in_thread(self._get_checkpoints().take, limit=MAX_WAITING)
 
     async def restore(self, snapshot: str) -> None:
         """Puts all files back as they were, or none of them and raises `UndoRefused`. The index, HEAD and branches of a
         repository stay as they are.
         """
-        checkpoints = self._checkpoints()
+        self._require_open()
         check_texts(snapshot=snapshot)
-        await call_in_thread(lambda: checkpoints.restore(snapshot), limit=MAX_WAITING)
+        async with self._take_turn():
+            checkpoints = self._get_checkpoints()
+            await call_in_thread(lambda: checkpoints.restore(snapshot), limit=MAX_WAITING)
 
     async def teardown(self) -> None:
-        """Ends what still runs in it, and removes its snapshots; the files of `work_dir` stay. Idempotent."""
+        """Ends what still runs in it, and removes its snapshots; the files of `work_dir` stay. Idempotent.
+
+        A snapshot, a restore and an upload that have begun are waited for.
+        """
         self._planned = None
         await run_to_end(self._teardown())
 
@@ -185,23 +209,28 @@ class AgentSandbox:
             image=self._image,
             env={**self._env, **task.env},
             limits=msgspec.structs.replace(task.limits, **_choose_smaller(task.limits, self._limits)),
+            control_groups=self._opened.held.groups if self._opened else (),
         )
 
     def _holds(self, path: str) -> bool:
         return f"{os.path.realpath(path)}/".startswith(f"{self._work_dir.rstrip('/')}/")
 
-    def _open(self) -> None:
-        self._folder = tempfile.mkdtemp(prefix="inspan-box-")
-        try:
-            self._planned = self._plan(self._folder)
-            self._groups = open_groups(self._limits)
-        except BaseException:
-            self._planned = None
-            shutil.rmtree(self._folder, ignore_errors=True)
-            raise
-        self._kept = Checkpoints(self._work_dir, folder=os.path.join(self._folder, "box"))
+    def _take_turn(self) -> asyncio.Lock:
+        """Held by whoever opens it, tears it down or works on its files: one after the other."""
+        loop = asyncio.get_running_loop()
+        if self._turn is None or self._turn[0] is not loop:  # A lock belongs to one loop.
+            self._turn = loop, asyncio.Lock()
+        return self._turn[1]
 
-    def _plan(self, folder: str) -> CommandBox:
+    def _open(self) -> "_Opened":
+        """Looked at before anything is made. Its own folder is in the state folder, which no box sees."""
+        make_private_folder(state_home(os.environ))  # What is not there yet cannot be hidden.
+        planned = self._plan()
+        held = hold_box(state_home(os.environ), self._limits)
+        kept = Checkpoints(self._work_dir, folder=held.folder.snapshots)
+        return _Opened(planned=planned, held=held, kept=kept)
+
+    def _plan(self) -> CommandBox:
         return plan_box(
             self._kind,
             cwd=self._work_dir,
@@ -210,7 +239,6 @@ class AgentSandbox:
             image=self._image,
             env=self._env,
             limits=self._limits,
-            hidden=(folder,),
             host_env=os.environ,
         )
 
@@ -230,21 +258,28 @@ class AgentSandbox:
                 step = f"Give a path that lies in {self._work_dir}."
                 raise BadInput("upload", path, f"{problem.removeprefix(f'{path}: ')}.", next_step=step)
 
-    def _checkpoints(self) -> Checkpoints:
+    def _get_checkpoints(self) -> Checkpoints:
         self._require_open()
-        if self._kept is None:
+        if self._opened is None:
             raise self._closed_error()
-        return self._kept
+        return self._opened.kept
 
     async def _teardown(self) -> None:
+        await self._end_commands()
+        async with self._take_turn():
+            self._planned = None  # Somebody may have been opening it.
+            await self._end_commands()
+            opened, self._opened = self._opened, None
+            if opened and self._remover:
+                self._remover.detach()
+                await call_in_thread(lambda: release_box(opened.held), limit=MAX_WAITING)
+
+    async def _end_commands(self) -> None:
         for each in self._running:
             self._ended.add(each)
             each.cancel()
         if self._running:
             await asyncio.wait(set(self._running), timeout=_TEARDOWN_S)
-        groups, self._groups = self._groups, []
-        folder, self._folder, self._kept = self._folder, "", None
-        await call_in_thread(lambda: _remove(groups, folder), limit=MAX_WAITING)
 
 
 def open_sandbox(
@@ -282,9 +317,3 @@ def open_sandbox(
 def _choose_smaller(own: Limits, given: Limits) -> dict[str, float]:
     mine, theirs = own.resources, given.resources
     return {name: min(value, mine.get(name, value)) for name, value in theirs.items()}
-
-
-def _remove(groups: list[str], folder: str) -> None:
-    close_groups(groups)
-    if folder:
-        shutil.rmtree(folder, ignore_errors=True)

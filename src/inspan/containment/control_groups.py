@@ -6,7 +6,7 @@ that we are in, or, in version 2, below the nearest above it that may have other
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -27,18 +27,21 @@ class _Tree(msgspec.Struct, frozen=True, kw_only=True):
     unified: bool
 
 
-def create_groups(run_id: str, limits: Limits) -> list[str]:
+def create_groups(run_id: str, limits: Limits, *, within: Sequence[str] = ()) -> list[str]:
     """Makes the groups of a run, with their limits; gives their folders. Raises `SandboxUnusable` for what the machine
     cannot give, and then leaves none.
+
+    Where there are groups that it is `within`, those of an open sandbox, its own are made in them: what it uses counts
+    for both.
     """
     made: list[str] = []
     try:
+        for parent in within:
+            _make_group(os.path.join(parent, f"inspan-{run_id}"), made)
         for controller, settings in _list_settings(limits).items():
-            tree = _find_tree(controller)
+            tree = _find_inner_tree(within, controller, *settings[0]) or _find_tree(controller)
             folder = os.path.join(tree.folder, f"inspan-{run_id}")
-            if folder not in made:
-                os.mkdir(folder)
-                made.append(folder)
+            _make_group(folder, made)
             _apply(folder, settings[tree.unified])
     except (OSError, SandboxUnusable) as error:
         remove_groups(made)
@@ -49,17 +52,39 @@ def create_groups(run_id: str, limits: Limits) -> list[str]:
     return made
 
 
+def locate_groups(run_id: str, limits: Limits) -> list[str]:
+    """The folders that `create_groups` would make; raises `SandboxUnusable`."""
+    trees = [_find_tree(controller) for controller in _list_settings(limits)]
+    return list(dict.fromkeys(os.path.join(tree.folder, f"inspan-{run_id}") for tree in trees))
+
+
+def add_inner_groups(folders: Iterable[str], name: str) -> list[str]:
+    """A group without limits of its own in each of these; raises `SandboxUnusable`."""
+    try:
+        made: list[str] = []
+        for folder in folders:
+            _make_group(os.path.join(folder, name), made)
+    except OSError as error:
+        message = f"This machine cannot limit a run: {error.filename}: {error.strerror}."
+        raise SandboxUnusable(message, next_step=_NEXT_STEP) from error
+    return made
+
+
 def list_member_files(folders: Iterable[str]) -> list[str]:
     """The files by which a process joins these groups."""
     return [os.path.join(folder, _MEMBERS) for folder in folders]
 
 
-def remove_groups(folders: Iterable[str]) -> None:
-    """Removes groups whose processes have ended; one that has not is waited for, a moment."""
-    deadline = time.monotonic() + _REMOVE_S
+def remove_groups(folders: Iterable[str], *, waits: bool = True) -> None:
+    """Removes groups whose processes have ended, with those in them; one that has not is waited for, a moment, where
+    it `waits`.
+    """
+    deadline = time.monotonic() + (_REMOVE_S if waits else 0)
     for folder in folders:
         while os.path.isdir(folder):
             try:
+                for inner in _list_inner_groups(folder):
+                    os.rmdir(inner)
                 os.rmdir(folder)
             except OSError:
                 if time.monotonic() > deadline:
@@ -74,14 +99,20 @@ def count_memory_kills(folders: Iterable[str]) -> int:
     return max(found, default=0)
 
 
+def count_refused_processes(folders: Iterable[str]) -> int:
+    """How often a process of these groups could start no other one because there were as many as there may be."""
+    return max((_read_number(os.path.join(folder, "pids.events"), "max") for folder in folders), default=0)
+
+
 def _list_settings(limits: Limits) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
     """By controller, what is written in version 1 and in version 2."""
     found: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
     if limits.memory_bytes is not None:
         most = str(limits.memory_bytes)
-        # Without a limit on swap as well, a group that is full goes on there.
+        # Without a limit on swap as well, a group that is full goes on there. Older kernels count what is used in
+        # inner groups only where they are told to.
         found["memory"] = (
-            {"memory.limit_in_bytes": most, "?memory.memsw.limit_in_bytes": most},
+            {"memory.limit_in_bytes": most, "?memory.memsw.limit_in_bytes": most, "?memory.use_hierarchy": "1"},
             {"memory.max": most, "?memory.swap.max": "0"},
         )
     if limits.cpus is not None:
@@ -93,6 +124,31 @@ def _list_settings(limits: Limits) -> dict[str, tuple[dict[str, str], dict[str, 
     if limits.pids is not None:
         found["pids"] = ({"pids.max": str(limits.pids)}, {"pids.max": str(limits.pids)})
     return found
+
+
+def _make_group(folder: str, made: list[str]) -> None:
+    if folder not in made:
+        os.mkdir(folder)
+        made.append(folder)
+
+
+def _list_inner_groups(folder: str) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
+def _find_inner_tree(within: Sequence[str], controller: str, setting: str, *_: str) -> _Tree | None:
+    """That of these groups which has the controller: in version 1 the setting is there, in version 2 groups in it get
+    the controller by being told so.
+    """
+    for folder in within:
+        if controller in _read_words(os.path.join(folder, "cgroup.controllers")):
+            with open(os.path.join(folder, "cgroup.subtree_control"), "w", encoding="ascii") as file:
+                file.write(f"+{controller}")
+            return _Tree(folder=folder, unified=True)
+        if os.path.exists(os.path.join(folder, setting)):
+            return _Tree(folder=folder, unified=False)
+    return None
 
 
 def _apply(folder: str, settings: dict[str, str]) -> None:

@@ -117,14 +117,13 @@ def build_command_box(
     read: tuple[str, ...],
     network: NetworkPolicy,
     root: bool,
-    hidden: tuple[str, ...],
 ) -> Box:
     """The box of a sandbox in which commands are run, not an agent."""
     protected = _find_protected((cwd,), always=True)
     home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
     return Box(
         cwd=cwd,
-        hidden=(state_home(env), runtime_home(env), *hidden),
+        hidden=(state_home(env), runtime_home(env)),
         readable=read,
         root=root,
         private=True,

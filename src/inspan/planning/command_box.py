@@ -8,9 +8,8 @@ import msgspec
 
 from inspan.agents.modules import load_sandbox
 from inspan.containment import containment
-from inspan.containment.control_groups import create_groups, remove_groups
 from inspan.contracts.sandbox import Box, Sandbox
-from inspan.errors import BadInput, SandboxUnusable
+from inspan.errors import BadInput
 from inspan.framing.proxy import proxy_variables
 from inspan.protocol.limits import Limits
 from inspan.protocol.network import NetworkPolicy, parse_network
@@ -34,7 +33,6 @@ _LOCALE = "LC_"
 _ENV_STEP = 'Give names and values as text: {"NAME": "value"}.'
 # bubblewrap takes 9000, its own among them.
 _MOST_WORDS = 8000
-_LIMITS_STEP = "Leave memory, cpus and pids out, or run where control groups can be made: `inspan doctor` tells."
 # A shell in between: it looks for the program inside, and leaves with 127 where there is none.
 _FIND_INSIDE = ("/bin/sh", "-c", 'exec "$@"', "sh")
 
@@ -63,7 +61,6 @@ def plan_box(
     image: str,
     env: Mapping[str, str],
     limits: Limits,
-    hidden: tuple[str, ...],
     host_env: Mapping[str, str],
 ) -> CommandBox:
     """Checks all of it and that it works here; raises `BadInput` and `SandboxUnusable`, and makes nothing."""
@@ -81,7 +78,7 @@ def plan_box(
     own_env = {**_pick_env(host_env, sandbox), **env}
     if sandbox.boundary:
         check_boxed_folder("cwd", cwd)
-        box = build_command_box(cwd, env=host_env, read=tuple(read), network=network, root=root, hidden=hidden)
+        box = build_command_box(cwd, env=host_env, read=tuple(read), network=network, root=root)
     else:
         box = Box(cwd=cwd, root=root)
     if sandbox.container:  # What programs there are, the image says.
@@ -117,19 +114,6 @@ def build_command(
         entry=entry,
         network=network,
     )
-
-
-def open_groups(limits: Limits) -> list[str]:
-    """The control groups that hold these limits for all commands of a box; raises `SandboxUnusable`."""
-    try:
-        return create_groups(f"box-{os.urandom(8).hex()}", limits) if limits.resources else []
-    except SandboxUnusable as error:
-        raise SandboxUnusable(error.message, next_step=_LIMITS_STEP) from error
-
-
-def close_groups(groups: list[str]) -> None:
-    """Removes them, once nothing runs in them."""
-    remove_groups(groups)
 
 
 def _choose_network(sandbox: Sandbox, net: str) -> NetworkPolicy:

@@ -26,15 +26,21 @@ from inspan.contracts.sandbox import Box
 from inspan.credentials.resolve import resolve_credential
 from inspan.errors import BadConfig, BadInput, InspanError
 from inspan.protocol.task import Task
+from inspan.runs.boxes import remove_dead_box
+from inspan.stores.box_folder import find_orphan_boxes
 from inspan.stores.paths import cache_home, make_private_folder, runtime_home, state_home
 
 from . import disk
 from .known_agents import AgentEntry, find_agent_driver, list_agents
 from .settings import ConfiguredTask, apply_config
 
+INSTALL = "install "
+"""How the remedy of an agent begins."""
+
 State = Literal["ok", "warning", "problem"]
 _CONNECT_S = 5.0
 _USUAL_SANDBOX = "bwrap"
+_BOXES, _REMOVE_BOXES = "sandboxes", "remove sandboxes"
 _NO_CONTAINMENT = "no pid namespace available; a reaper process is used instead"
 _HELPERS = {
     "git": "what a run has changed, and the demo's diff",
@@ -87,7 +93,7 @@ def _check_surroundings(env: Mapping[str, str]) -> list[Finding]:
     return [
         Finding(subject="python", state="ok", detail=f"{sys.version.split()[0]} at {sys.executable}"),
         state,
-        *([_check_disk(state_home(env))] if state.state == "ok" else []),
+        *([_check_disk(state_home(env)), *_check_boxes(state_home(env))] if state.state == "ok" else []),
         _check_folder("sockets", runtime_home(env)),
         _check_config(env),
         *(_check_helper(name, use) for name, use in _HELPERS.items()),
@@ -136,7 +142,9 @@ def is_sandbox_usable(env: Mapping[str, str] = os.environ) -> bool:
 
 def repair(finding: Finding, *, report: Report = ignore_install) -> Finding:
     """Does what a finding's remedy names, and tells what came of it."""
-    name = finding.remedy.removeprefix("install ")
+    if finding.remedy == _REMOVE_BOXES:
+        return _remove_boxes(state_home())
+    name = finding.remedy.removeprefix(INSTALL)
     try:
         found = install(find_agent_driver(name, cwd=_current_folder()), report=report)
     except InspanError as error:
@@ -176,6 +184,26 @@ def _check_disk(path: str) -> Finding:
     if found.warning:
         return Finding(subject="disk", state="warning", detail=f"{found.warning} ({detail})", next_step=step)
     return Finding(subject="disk", state="ok", detail=detail)
+
+
+def _check_boxes(state: str) -> list[Finding]:
+    """What sandboxes have left whose program was killed; nothing is said where there is nothing."""
+    left = find_orphan_boxes(state)
+    if not left:
+        return []
+    size = sum(each.size_bytes for each in left) / 1e6
+    detail = f"{len(left)} left behind by programs that were killed ({size:.1f} MB)"
+    step = "`inspan prune` deletes them, and so does `inspan doctor --fix`."
+    return [Finding(subject=_BOXES, state="warning", detail=detail, next_step=step, remedy=_REMOVE_BOXES)]
+
+
+def _remove_boxes(state: str) -> Finding:
+    left = find_orphan_boxes(state)
+    problems = [problem for each in left if (problem := remove_dead_box(each.path))]
+    if problems:
+        step = "End what still runs there, and try again."
+        return Finding(subject=_BOXES, state="warning", detail="; ".join(problems), next_step=step)
+    return Finding(subject=_BOXES, state="ok", detail=f"{len(left)} deleted")
 
 
 def _check_helper(name: str, use: str) -> Finding:
@@ -273,7 +301,7 @@ def _check_agent(name: str, driver: Driver, env: Mapping[str, str]) -> Finding:
     try:
         program = locate_program(driver, given.env)
     except InspanError as error:
-        remedy = f"install {name}" if driver.program.install.package else ""
+        remedy = f"{INSTALL}{name}" if driver.program.install.package else ""
         step = error.next_step
         return Finding(subject=subject, state="problem", detail=error.message, next_step=step, remedy=remedy)
     if driver.built_in:
@@ -293,7 +321,7 @@ def _check_agent(name: str, driver: Driver, env: Mapping[str, str]) -> Finding:
         return found
     tried = f"{driver.name}@{driver.program.install.version}"
     step = f"`inspan agents install {tried}`, then `-a {tried}`; or try this one: {_matrix_command(driver, program)}."
-    return replace(found, state="warning", next_step=step, remedy=f"install {name}")
+    return replace(found, state="warning", next_step=step, remedy=f"{INSTALL}{name}")
 
 
 def _narrow(name: str, driver: Driver, env: Mapping[str, str]) -> tuple[Driver, ConfiguredTask]:

@@ -16,7 +16,6 @@ from inspan.contracts.prompt_fallbacks import add_prompt_fallbacks, build_preamb
 from inspan.contracts.sandbox import Box
 from inspan.errors import BudgetSpent, StateUnusable
 from inspan.framing.proxy import proxy_variables
-from inspan.protocol.limits import Limits
 from inspan.protocol.network import NetworkPolicy
 from inspan.protocol.plan import AgentChoice, AgentProcess, Alternative, Entry, Leftovers, Plan, Route, SessionChoice
 from inspan.protocol.task import Access, Task
@@ -177,8 +176,8 @@ def _claim_and_plan(
             if task.budgets:
                 _open_account(plan)
             update_reported(claimed.state, session, plan.session.reported)
-            if task.limits.resources:
-                plan = _join_groups(plan, groups := _create_groups(plan.run_id, task.limits))
+            if task.limits.resources or task.control_groups:
+                plan = _join_groups(plan, groups := _create_groups(plan.run_id, task))
             _write_description(plan, claimed.folder, now)
     except BaseException:
         _remove_groups(groups)
@@ -581,10 +580,10 @@ def _remove_groups(groups: list[str]) -> None:
         remove_groups(groups)
 
 
-def _create_groups(run_id: str, limits: Limits) -> list[str]:
+def _create_groups(run_id: str, task: Task) -> list[str]:
     from inspan.containment.control_groups import create_groups  # Start-up time: few runs have such limits.
 
-    return create_groups(run_id, limits)
+    return create_groups(run_id, task.limits, within=task.control_groups)
 
 
 def _choose_ports(context: LaunchContext, network: NetworkPolicy) -> list[int]:

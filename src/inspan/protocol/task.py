@@ -59,7 +59,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
 
     `sandbox` is what confines the agent; `net` what it may reach from there: `none`, `gateway`, `open` or
     `allow=HOST,…`; `read` are the paths that it may read besides the system's and its own. A sandbox that runs a
-    container makes it of `image`.
+    container makes it of `image`. `control_groups` are those of a sandbox that is open: the run shares its limits.
 
     With `session` the run stays open for further messages, and its prompt may be empty. `ask` are the tools, in the
     words of `allowed_tools`, that somebody is asked about before the agent uses them; `*` stands for all about which
@@ -111,6 +111,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     partial: bool = False
     strict: bool = False
     limits: Limits = Limits()
+    control_groups: tuple[str, ...] = ()
     env: dict[str, str] = {}
     options: tuple[str, ...] = ()
     session: bool = False

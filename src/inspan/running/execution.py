@@ -109,6 +109,7 @@ class RunExecution:
         self._stderr_lines = LineSplitter()
         self._stop_request: tuple[Reason, str] | None = None
         self._stop_step = ""
+        self._exhausted = ""
         self._full = False
         self._broken = False
         self._forced = False
@@ -556,9 +557,15 @@ class RunExecution:
         groups = self._plan.process.entry.groups if self._plan.process.entry else []
         if not groups:
             return
-        from inspan.containment.control_groups import count_memory_kills, remove_groups  # Start-up time: few have any.
+        # Start-up time: few have any.
+        from inspan.containment.control_groups import count_memory_kills, count_refused_processes, remove_groups
 
+        if refused := count_refused_processes(groups):
+            self._exhausted = "--pids"
+            what = "once" if refused == 1 else f"{refused} times"
+            self.report_problem(f"It could start no other process {what}: the run had as many as it may (--pids).")
         if killed := count_memory_kills(groups):
+            self._exhausted = "--memory"
             what = "1 process was" if killed == 1 else f"{killed} processes were"
             self.report_problem(f"{what} killed because the run had used up its memory (--memory).")
         await call_in_thread(partial(remove_groups, groups))
@@ -643,6 +650,7 @@ class RunExecution:
             last_call=self._model.last_call,
             calls_seen=self._model.calls_seen,
             mismatch=self._model.mismatch,
+            exhausted=self._exhausted,
             prompt_was_read=self._prompt_was_read,
             folder=self._plan.folder,
             schema=self._plan.task.output_schema,

@@ -26,6 +26,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     what to do then, where its reason alone does not tell.
 
     `prompt_was_read` is None where the prompt went another way than by stdin, or the kernel does not tell.
+    `exhausted` is the limit that the run's processes were held to, by its flag, where one was reached.
     `calls_seen` are the model calls that came to the gateway, None in a run without one. A session that was `closed`
     has ended well, whatever came of its messages.
     """
@@ -40,6 +41,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     last_call: ModelCallEnded | None = None
     calls_seen: int | None = None
     mismatch: str = ""
+    exhausted: str = ""
     prompt_was_read: bool | None = None
     folder: str = ""
     schema: dict[str, Any] | None = None
@@ -59,8 +61,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(facts: Facts) -> Verdict:
-    """The first that applies: our own ending, a broken script, a failed turn, a bad exit, a prompt that nobody read,
-    calls that went elsewhere, no fit answer, success.
+    """The first that applies: our own ending, a limit on resources, a broken script, a failed turn, a bad exit, a
+    prompt that nobody read, calls that went elsewhere, no fit answer, success.
     """
     for look in _LOOKS:
         verdict = look(facts)
@@ -86,6 +88,15 @@ def _judge_stop_request(facts: Facts) -> Verdict | None:
     if facts.stop_request:
         return Verdict(reason=facts.stop_request[0], message=facts.stop_request[1], step=facts.stop_step)
     return None
+
+
+def _judge_resources(facts: Facts) -> Verdict | None:
+    """An agent that is killed at a limit, or cannot begin under it, has nobody else to blame, whatever came of that."""
+    if not facts.exhausted or facts.summary.turn_done or (own := _judge_exit(facts)) is None:
+        return None
+    message = f"{own.message} (the run had reached its limit {facts.exhausted})"
+    step = f"Give it more with {facts.exhausted}, or leave that out."
+    return Verdict(reason="environment", message=message, step=step)
 
 
 def _judge_script(facts: Facts) -> Verdict | None:
@@ -206,6 +217,7 @@ def gateway_failure_kind(call: ModelCallEnded | None) -> FailureKind | None:
 
 _LOOKS = (
     _judge_stop_request,
+    _judge_resources,
     _judge_script,
     _judge_closed,
     _judge_unanswered,

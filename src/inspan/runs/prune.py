@@ -9,12 +9,14 @@ import msgspec
 from inspan.errors import BadInput, RunBusy, RunNotFound, StateUnusable, WorktreeUnusable
 from inspan.protocol.outcome import OUTCOMES, Outcome
 from inspan.stores import index
+from inspan.stores.box_folder import find_orphan_boxes
 from inspan.stores.index import Row
 from inspan.stores.orphans import Orphan, disk_bytes, find_orphan_drafts, find_orphan_sessions, find_orphan_sockets
 from inspan.stores.paths import state_error
 from inspan.stores.run_folder import open_folder, remove_file, run_path, unmark_active
 from inspan.stores.sessions import forget_run, read_session
 
+from .boxes import remove_dead_box
 from .find import remove
 from .list_all import list_runs
 from .projects import Scope, project_of
@@ -43,11 +45,13 @@ class PruneResult(msgspec.Struct, frozen=True, kw_only=True):
     sessions: list[Orphan] = []
     sockets: list[Orphan] = []
     drafts: list[Orphan] = []
+    boxes: list[Orphan] = []
     problems: list[str] = []
 
     @property
     def freed_bytes(self) -> int:
-        return sum(each.size_bytes for each in (*self.runs, *self.sessions, *self.sockets, *self.drafts))
+        every = (*self.runs, *self.sessions, *self.sockets, *self.drafts, *self.boxes)
+        return sum(each.size_bytes for each in every)
 
     @property
     def projects(self) -> dict[str, int]:
@@ -78,6 +82,7 @@ def find_prunable(state: str, choice: PruneFilter, *, report: Report = ignore_pr
         ],
         sockets=find_orphan_sockets(state, project=project),
         drafts=[each for each in find_orphan_drafts(state, project=project) if os.path.dirname(each.path) not in going],
+        boxes=find_orphan_boxes(state),  # Of any project: nobody can use them any more.
     )
 
 
@@ -98,11 +103,13 @@ def prune(state: str, found: PruneResult, *, report: Report = ignore_progress) -
             _remove_session(state, session, problems)
     for file in (*found.sockets, *found.drafts):
         _remove_file(file.path, problems)
+    problems += filter(None, (remove_dead_box(box.path) for box in found.boxes))
     return PruneResult(
         runs=runs,
         sessions=_select_deleted(found.sessions),
         sockets=_select_deleted(found.sockets),
         drafts=_select_deleted(found.drafts),
+        boxes=_select_deleted(found.boxes),
         problems=problems,
     )
 

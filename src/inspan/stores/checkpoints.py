@@ -22,6 +22,7 @@ from .snapshot import RAW_DIFF, VersionPair, build_git, parse_pairs
 from .snapshot_steps import first_snapshot_steps
 
 _LIMIT_S = 600.0
+_RESTORE = "restore"
 _FOLDER_MODE = "040000"
 _NAMED_FILES = 20
 _RETRY = "Nothing was put back. Look at these files, and try again."
@@ -54,7 +55,7 @@ class Checkpoints:
         if name not in self._taken:
             step = "Give what `snapshot` gave, of the same sandbox."
             raise BadInput("snapshot", name, "there is no such snapshot.", next_step=step)
-        work = os.path.join(self._folder, "restore")
+        work = os.path.join(self._folder, _RESTORE)
         try:
             recover_swap(work)
             shutil.rmtree(work, ignore_errors=True)
@@ -115,6 +116,13 @@ class Checkpoints:
         needed = [swap for swap in swaps if swap.source or swap.place]
         if needed:
             swap_files(self._work_dir, needed, folder=work, kept=(self._work_dir,))
+
+
+def recover_restore(folder: str) -> None:
+    """Takes back a restore in the middle of which the program was killed, by the folder of its snapshots; raises
+    `OSError`.
+    """
+    recover_swap(os.path.join(folder, _RESTORE))
 
 
 def _parse(raw: bytes) -> list[VersionPair]:

@@ -84,7 +84,7 @@ def find_orphan_drafts(state: str, *, project: str = "") -> list[Orphan]:
         _build_orphan(entry.path)
         for folder in folders
         for entry in _list_readable(folder.path)
-        if entry.name.endswith(".draft") and entry.is_file(follow_symlinks=False) and _is_old(entry)
+        if entry.name.endswith(".draft") and entry.is_file(follow_symlinks=False) and is_old(entry)
     ]
 
 
@@ -94,6 +94,14 @@ def disk_bytes(path: str) -> int:
     for folder, folders, files in os.walk(path):
         size += sum(_count_block_bytes(os.path.join(folder, name)) for name in (*folders, *files))
     return size
+
+
+def is_old(entry: os.DirEntry[str]) -> bool:
+    """Whether nobody has written it in the last minute."""
+    try:
+        return entry.stat(follow_symlinks=False).st_mtime < time.time() - _MIN_AGE_S
+    except OSError:
+        return False
 
 
 def _list_runs_folders(state: str, project: str) -> Iterator[str]:
@@ -138,7 +146,7 @@ def _is_socket_of(entry: os.DirEntry[str], homes: list[str]) -> bool:
 
 def _is_unused(entry: os.DirEntry[str]) -> bool:
     try:
-        if not stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode) or not _is_old(entry):
+        if not stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode) or not is_old(entry):
             return False
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
             client.setblocking(False)
@@ -148,13 +156,6 @@ def _is_unused(entry: os.DirEntry[str]) -> bool:
     except OSError:
         return False  # Busy, gone or not ours.
     return False
-
-
-def _is_old(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.stat(follow_symlinks=False).st_mtime < time.time() - _MIN_AGE_S
-    except OSError:
-        return False
 
 
 def _list_folders(path: str) -> list[os.DirEntry[str]]:

@@ -9,7 +9,7 @@ from inspan.agents.registry import find_driver
 from inspan.cli.output import apply_style, print_json, wants_colour
 from inspan.cli.progress import Progress
 from inspan.cli.run_names import AgentName
-from inspan.planning.doctor import Finding, examine, has_agent, is_blocked, repair
+from inspan.planning.doctor import INSTALL, Finding, examine, has_agent, is_blocked, repair
 from inspan.protocol.reasons import AGENT, FAILED
 
 _MARKS = {"ok": ("✔", "green"), "warning": ("!", "yellow"), "problem": ("✘", "red")}
@@ -17,7 +17,11 @@ _MARKS = {"ok": ("✔", "green"), "warning": ("!", "yellow"), "problem": ("✘",
 
 @click.command()
 @click.argument("agents", nargs=-1, metavar="[AGENT]...", type=AgentName())
-@click.option("--fix", is_flag=True, help="Install what can be installed: the agents named, else the default one.")
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Install what can be installed (the agents named, else the default one), delete what killed programs left.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(agents: tuple[str, ...], fix: bool, as_json: bool) -> int:
     """Check what works on this machine: folders, helper programs, containment, the gateway, each agent and its login.
@@ -43,7 +47,7 @@ def command(agents: tuple[str, ...], fix: bool, as_json: bool) -> int:
 def _fix(finding: Finding, agents: tuple[str, ...]) -> Finding:
     """The finding put right where it can be and was asked for; what others are missing is left alone."""
     wanted = {f"agent {name}" for name in agents} or {f"agent {find_driver('').name}"}
-    if not finding.remedy or finding.subject not in wanted:
+    if not finding.remedy or (finding.remedy.startswith(INSTALL) and finding.subject not in wanted):
         return finding
     with Progress("installing") as progress:
         return repair(finding, report=progress.show_install)

@@ -17,7 +17,7 @@ from inspan.runs.prune import OldRun, PruneFilter, PruneResult, find_prunable, p
 from inspan.stores.orphans import Orphan
 from inspan.stores.paths import state_home
 
-_KINDS = ("runs", "sessions", "sockets", "drafts")
+_KINDS = {"runs": "run", "sessions": "session", "sockets": "socket", "drafts": "draft", "boxes": "box"}
 _DAY_S = 86400
 _COLUMNS = (
     Column("WHAT", lead=True),
@@ -49,7 +49,8 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Delete old runs of this folder's project, and the sessions, sockets and drafts that no run needs any more.
+    """Delete old runs of this folder's project, and the sessions, sockets and drafts that no run needs any more; also
+    the boxes (sandboxes of Python programs) whose program was killed.
 
     Living runs are never touched. What is deleted is gone, so it is shown first and you are asked; where there is no
     terminal to ask at, nothing is deleted without --yes.
@@ -109,7 +110,7 @@ def _print(pruned: PruneResult, *, dry_run: bool, table: bool) -> None:
 
 
 def _format_table(found: PruneResult) -> str:
-    rows = [_cells(kind[:-1], each) for kind in _KINDS for each in getattr(found, kind)]
+    rows = [_cells(what, each) for kind, what in _KINDS.items() for each in getattr(found, kind)]
     return format_table(_COLUMNS, rows, width=find_width(sys.stdout)) if rows else ""
 
 
@@ -120,7 +121,7 @@ def _cells(what: str, each: Orphan) -> tuple[str, ...]:
 
 def _format_counts(found: PruneResult) -> str:
     lengths = {kind: len(getattr(found, kind)) for kind in _KINDS}
-    return ", ".join(f"{count} {kind if count > 1 else kind[:-1]}" for kind, count in lengths.items() if count)
+    return ", ".join(f"{count} {kind if count > 1 else _KINDS[kind]}" for kind, count in lengths.items() if count)
 
 
 def _format_age(moment: float) -> str:
