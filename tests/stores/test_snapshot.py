@@ -375,6 +375,7 @@ def test_every_byte_is_put_back_whatever_git_would_make_of_it(
     if "encoding" not in rules:  # What git has taken in as it converts it; an encoding that does not fit it refuses.
         snapshot_repository.commit()
     (top / "new.txt").write_bytes(content)
+    (top / "kept.txt").chmod(0o600)
     checkpoints = Checkpoints(str(top), folder=str(tmp_path / "checkpoints"))
     taken = checkpoints.take()
     (top / "kept.txt").unlink()
@@ -386,6 +387,7 @@ def test_every_byte_is_put_back_whatever_git_would_make_of_it(
         "new.txt": content,
     }
     assert not (top / "later.txt").exists()
+    assert (top / "kept.txt").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_repository_that_belongs_to_somebody_else(

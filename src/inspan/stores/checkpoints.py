@@ -24,6 +24,7 @@ from .snapshot_steps import first_snapshot_steps
 _LIMIT_S = 600.0
 _RESTORE = "restore"
 _FOLDER_MODE = "040000"
+_PLAIN_MODES = (0o644, 0o755, 0o777)
 _NAMED_FILES = 20
 _RETRY = "Nothing was put back. Look at these files, and try again."
 
@@ -35,17 +36,18 @@ class Checkpoints:
         self._work_dir = work_dir
         self._folder = folder
         self._hidden = (*hidden, folder)
-        self._taken: set[str] = set()
+        self._taken: dict[str, dict[str, int]] = {}
         self._top = ""
 
     def take(self) -> str:
         """Keeps the files as they are now and gives the snapshot's name; raises `UndoRefused` where it cannot."""
         try:
             name = run_steps(self._take_steps(), limit_s=_LIMIT_S)
+            modes = run_steps(self._modes_steps(), limit_s=_LIMIT_S)
         except SnapshotError as error:
             step = "Check that git is installed and that the folder can be read."
             raise UndoRefused(f"No snapshot was taken of {self._work_dir}: {error}", next_step=step) from error
-        self._taken.add(name)
+        self._taken[name] = modes
         return name
 
     def restore(self, name: str) -> None:
@@ -77,6 +79,15 @@ class Checkpoints:
             return first.before
         return (yield from tree_steps(build_git(self._folder, top=self._top)))
 
+    def _modes_steps(self) -> Steps[dict[str, int]]:
+        """The permissions of files that git does not keep, by their paths."""
+        git = build_git(self._folder, top=self._top)
+        yield from check_step(git.step("ls-files", "-z", stdout="listed"))
+        names = [os.fsdecode(name) for name in read_file(git.file("listed")).split(b"\0") if name]
+        places = {name: _find_place(self._top, name) for name in names}
+        modes = {name: stat.S_IMODE(found.st_mode) for name, found in places.items() if found}
+        return {name: mode for name, mode in modes.items() if mode not in _PLAIN_MODES}
+
     def _make_repository(self) -> Repository:
         """An empty one, for a folder that has none."""
         path = os.path.join(self._folder, "empty")
@@ -98,6 +109,9 @@ class Checkpoints:
         yield from file_versions.lay_rules_steps(staged, self._top, wanted)
         yield from _refuse_steps(staged, pairs, wanted)
         yield from file_versions.checkout_steps(staged, wanted)
+        for path, mode in self._taken[name].items():
+            if path in wanted and not os.path.islink(written := os.path.join(staged.top, path)):
+                os.chmod(written, mode)
         return wanted
 
     def _is_inside(self, path: str) -> bool:

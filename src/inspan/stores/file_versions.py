@@ -1,7 +1,8 @@
 """Single files of a run's snapshots: whether a file is still as one of them has it, and its content in a folder.
 
-As when the snapshots were taken, git runs no filter, no hook and none of the repository's configuration; what it does
-to line endings it does here, too, by the rules (`.gitattributes`) of the version that is asked for.
+As when the snapshots were taken, git runs no filter, no hook and none of the repository's configuration, and converts
+nothing. Snapshots of an early version have what git had converted: theirs is the git directory that says so, and the
+rules (`.gitattributes`) of the version that is asked for.
 """
 
 import os
