@@ -1,7 +1,6 @@
 """Asking the person at this terminal what the agent asks; anybody else may answer first."""
 
 import sys
-import termios
 from collections.abc import Callable
 
 import click
@@ -74,6 +73,8 @@ def _ask_person(question: OpenQuestion) -> Answer:
 
 def _read_line(prompt: str) -> str:
     """What is typed from now on: what was typed before the question was there is no answer to it."""
+    import termios  # Start-up time: few runs ask.
+
     termios.tcflush(sys.stdin, termios.TCIFLUSH)
     sys.stderr.write(prompt)
     sys.stderr.flush()

@@ -4,13 +4,11 @@ What it shows comes from the log and is redacted already.
 """
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
-from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
@@ -24,6 +22,7 @@ from inspan.reporters.text import wants_colour
 from inspan.stores.run_folder import RunFolder, read_json
 
 from .streams import is_live
+from .terminal_signals import held_terminal
 
 if TYPE_CHECKING:
     from inspan.reporters.live_console import LiveConsole, LiveOptions
@@ -34,8 +33,6 @@ LINES = 12
 
 _IDLE_S = 0.5
 _JUST_NOW_S = 2.0
-# A process has one terminal: whoever else writes to it must know what stands there.
-_on_terminal: "list[tuple[LiveConsole, TextIO]]" = []
 
 
 class Console:
@@ -124,17 +121,10 @@ class Console:
         if self._live is None:
             yield
             return
-        entry = self._live, self._stream
-        _on_terminal.append(entry)
-        taken = [number for number in _HANDLERS if signal.getsignal(number) is signal.SIG_DFL]
-        for number in taken:
-            signal.signal(number, _HANDLERS[number])
         try:
-            yield
+            with held_terminal(self._live, self._stream):
+                yield
         finally:
-            for number in taken:
-                signal.signal(number, signal.SIG_DFL)
-            _on_terminal.remove(entry)
             self._live.close()
 
 
@@ -145,42 +135,6 @@ def _restore_output(event: Event, folder: RunFolder) -> Event:
     from inspan.stores.large_text import restore_large_texts  # Start-up time: it loads the redaction, for few runs.
 
     return msgspec.structs.replace(event, output=restore_large_texts(event.output, folder=folder.path))
-
-
-def write_notice(notice: bytes) -> None:
-    """Writes a line to stderr from a signal handler: past every buffer, and never into a status line."""
-    if not _on_terminal:
-        os.write(2, notice)
-    for console, stream in _on_terminal:
-        console.interject(partial(_write_below, stream, notice))
-
-
-def _write_below(stream: TextIO, notice: bytes = b"") -> None:
-    from inspan.reporters.live_screen import ERASE_BELOW  # Start-up time: only at a terminal.
-
-    with suppress(OSError):
-        os.write(stream.fileno(), f"{ERASE_BELOW}\r\n".encode() + notice)
-
-
-def _stop_job(number: int, frame: FrameType | None) -> None:
-    for console, stream in _on_terminal:
-        console.interject(partial(_stop_after_erasing, stream))
-
-
-def _resize(number: int, frame: FrameType | None) -> None:
-    for console, stream in _on_terminal:
-        with suppress(OSError):
-            console.take_resize(partial(os.write, stream.fileno()))
-
-
-def _stop_after_erasing(stream: TextIO) -> None:
-    _write_below(stream)
-    signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-    os.kill(os.getpid(), signal.SIGTSTP)
-    signal.signal(signal.SIGTSTP, _stop_job)
-
-
-_HANDLERS = {signal.SIGTSTP: _stop_job, signal.SIGWINCH: _resize}
 
 
 def _make_live_console(

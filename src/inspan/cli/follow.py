@@ -17,7 +17,6 @@ from inspan.errors import HarnessFault, OutputRefused
 from inspan.protocol.commands import Cancel
 from inspan.protocol.events import RunEnded
 from inspan.protocol.wire import SCHEMA, Record, encode
-from inspan.reporters.events import report_events
 from inspan.reporters.text import escape_controls, escape_json
 from inspan.runs.find import stop
 from inspan.runs.follow import follow
@@ -25,10 +24,9 @@ from inspan.stores.large_text import restore_large_texts
 from inspan.stores.run_folder import RunFolder
 from inspan.system.platform import open_pipe
 
-from .answer_inline import InlineAnswers
-from .console import LINES, Console, write_notice
 from .output import add_run_id
 from .start_run import ENDINGS
+from .terminal_signals import write_notice
 
 
 class FollowedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,6 +157,9 @@ def follow_as_text(state: str, folder: RunFolder, *, quiet: bool, verbose: bool)
     """Shows the progress of a run that this command has started, on stderr."""
     if quiet:
         return _follow_quietly(state, folder)
+    from .answer_inline import InlineAnswers  # Start-up time: who wants JSON needs no console.
+    from .console import LINES, Console
+
     console = Console(sys.stderr, folder=folder, stoppable=True, lines=None if verbose else LINES)
     answers = InlineAnswers(folder, before_asking=console.hide)
 
@@ -176,6 +177,10 @@ def follow_as_text(state: str, folder: RunFolder, *, quiet: bool, verbose: bool)
 
 
 def _follow_quietly(state: str, folder: RunFolder) -> FollowedRun:
+    from inspan.reporters.events import report_events  # Start-up time, as above.
+
+    from .answer_inline import InlineAnswers  # Start-up time, as above.
+
     report = report_events(_make_quiet_reporter())
     answers = InlineAnswers(folder)
 

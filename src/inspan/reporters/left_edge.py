@@ -4,8 +4,6 @@ An agent could else write "✔ completed in 3s", or a question of its own, and n
 others that would begin like ours gets a mark before it. Rows count, not lines: text can be made to wrap where it wants.
 """
 
-import re
-
 from .width import character_width
 
 MARK = "┊ "
@@ -14,8 +12,7 @@ MARK = "┊ "
 NAME = "inspan:"
 # The glyphs of our states and tools, what looks like them (all of Geometric Shapes), and what begins a question, a
 # warning or a message of a person.
-_SIGNS = re.compile("[\u25a0-\u25ff\u2713-\u2718\u23fa\u2b24\U0001f5f8×√!?›]")
-_SUSPECTS = re.compile(f"{_SIGNS.pattern}|{NAME}", re.IGNORECASE)
+_SIGNS = frozenset(map(chr, (*range(0x25A0, 0x2600), *range(0x2713, 0x2719)))) | frozenset("⏺⬤\U0001f5f8×√!?›")
 
 
 def mark_text(text: str, *, columns: int | None = None) -> str:
@@ -29,7 +26,7 @@ def mark_rows(text: str, *, column: int, columns: int | None, at_edge: bool) -> 
     It begins at a column of a row, which breaks after `columns`, if they are known; `at_edge` says whether its own
     first character counts, or is a sign of ours.
     """
-    if columns is None and not _SUSPECTS.search(text):
+    if columns is None and _SIGNS.isdisjoint(text) and NAME not in text.lower():
         _, newline, last = text.rpartition("\n")
         return text, len(last) + (0 if newline else column)
     marked: list[str] = []
@@ -57,4 +54,4 @@ def may_become_name(row: str) -> bool:
 
 
 def _is_ours(text: str, place: int) -> bool:
-    return bool(_SIGNS.match(text, place)) or text[place : place + len(NAME)].lower() == NAME
+    return text[place] in _SIGNS or text[place : place + len(NAME)].lower() == NAME
