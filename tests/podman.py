@@ -56,6 +56,7 @@ class Podman:
         self.run("rm", "--all", "--force")
         self.run("rmi", "--all", "--force")
         if os.geteuid():
+            self.run("unshare", "rm", "-rf", f"{self._root}/store")  # Others among podman's users own parts of it.
             self.run("system", "migrate")  # It ends the process that keeps an ordinary user's namespace.
 
 
