@@ -193,6 +193,17 @@ asyncio.run(main())
     await asyncio.to_thread(wait_until, lambda: not processes_of(run_id), "end of the command")
 
 
+async def test_a_machine_without_bubblewrap_uses_the_one_that_an_agent_brings(
+    run_env: RunEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = run_env.root / "bin"
+    folder.mkdir()
+    (folder / "sh").symlink_to("/bin/sh")
+    monkeypatch.setenv("PATH", str(folder))
+    async with inspan.open_sandbox("bwrap", cwd=run_env.work) as box:
+        assert (await box.exec(["/bin/true"])).exit_code == 0
+
+
 async def test_a_box_sees_neither_the_home_nor_the_rest(boundary: Kind, run_env: RunEnv) -> None:
     (run_env.root / "home" / "key").write_text("secret")
     (run_env.root / "shown").write_text("seen")

@@ -116,6 +116,30 @@ def test_a_missing_helper_is_a_warning(cli_env: CliEnv) -> None:
         ("git", "tmux", "bwrap"), "warning"
     )
     assert found["tmux"]["next_step"] == "Install tmux."
+    assert "an agent's package brings" in found["bwrap"]["detail"]
+    if found["sandbox bwrap"]["state"] == "warning":
+        assert "cannot be set up here" in found["sandbox bwrap"]["detail"], "it was found, at least"
+    else:
+        assert found["containment"]["detail"] == "a pid namespace by bwrap"
+    check_limits(found["limits"])
+
+
+def check_limits(found: dict[str, Any]) -> None:
+    """Which limits can be held depends on the machine; those that cannot are told of with a way out."""
+    held = "can be held by control groups" in found["detail"]
+    assert found["state"] == ("ok" if held else "warning")
+    assert "--memory" in found["detail"] and (held or "Run as root" in found["next_step"])
+
+
+def test_an_ordinary_users_podman_is_not_asked_for_what_makes_it_stay(user_cli_env: CliEnv) -> None:
+    folder = user_cli_env.root / "bin"
+    folder.mkdir()
+    (folder / "podman").write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\n')
+    (folder / "podman").chmod(0o755)
+    found = run_doctor(user_cli_env, env={"PATH": f"{folder}:{os.environ['PATH']}"})
+    assert found["sandbox podman"]["state"] == "ok"
+    assert set((folder / "asked").read_text().splitlines()) == {"--version"}
+    check_limits(found["limits"])
 
 
 def test_the_disk_is_tried_out_and_left_as_it_was(cli_env: CliEnv) -> None:

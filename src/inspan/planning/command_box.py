@@ -6,6 +6,7 @@ from typing import cast
 
 import msgspec
 
+from inspan.agents.bundled import offer_bundled_bwrap
 from inspan.agents.modules import load_sandbox
 from inspan.containment import containment
 from inspan.contracts.sandbox import Box, Sandbox
@@ -67,6 +68,7 @@ def plan_box(
     check_cwd(cwd, next_step="Create it, or give another cwd.")
     _check_env(env)
     check_limits(limits, names={"memory_bytes": "memory"})
+    offer_bundled_bwrap(host_env)
     sandbox = load_sandbox(kind)
     check_limits_hold(sandbox, limits)
     network = _choose_network(sandbox, net)

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from inspan.agents import modules, registry
+from inspan.agents.bundled import offer_bundled_bwrap
 from inspan.agents.install import Report, install
 from inspan.agents.install import ignore_progress as ignore_install
 from inspan.agents.node import node_program
@@ -20,11 +21,13 @@ from inspan.agents.support import check_needs
 from inspan.agents.version_support import find_unknown_options, get_tested_range, untested_warning
 from inspan.config import locations
 from inspan.containment import containment
-from inspan.containment.programs import find_program
+from inspan.containment.control_groups import create_groups, remove_groups
+from inspan.containment.programs import find_bwrap, find_program
 from inspan.contracts.driver import Driver
 from inspan.contracts.sandbox import Box
 from inspan.credentials.resolve import resolve_credential
-from inspan.errors import BadConfig, BadInput, InspanError
+from inspan.errors import BadConfig, BadInput, InspanError, SandboxUnusable
+from inspan.protocol.limits import Limits
 from inspan.protocol.task import Task
 from inspan.runs.boxes import remove_dead_box
 from inspan.stores.box_folder import find_orphan_boxes
@@ -42,6 +45,8 @@ _CONNECT_S = 5.0
 _USUAL_SANDBOX = "bwrap"
 _BOXES, _REMOVE_BOXES = "sandboxes", "remove sandboxes"
 _NO_CONTAINMENT = "no pid namespace available; a reaper process is used instead"
+_LIMITS = {"--memory": Limits(memory_bytes=2**30), "--cpus": Limits(cpus=1), "--pids": Limits(pids=1000)}
+_LIMITS_STEP = "Runs with these are refused here. Run as root, or where systemd lets you have control groups."
 _HELPERS = {
     "git": "what a run has changed, and the demo's diff",
     "bwrap": "containment and sandbox",
@@ -76,10 +81,12 @@ def examine(
     `repair`. `report` is told what is looked at next.
     """
     looked_at = [_find_entry(name, env) for name in dict.fromkeys(agents)] or list_agents(_current_folder(), env)
+    offer_bundled_bwrap(env)
     report("folders")
     findings = _check_surroundings(env)
     report("containment and sandbox")
-    findings += [_check_containment(env), *(_check_sandbox(env, name) for name in _list_boundaries()), _check_gateway()]
+    findings += [_check_containment(env), *(_check_sandbox(env, name) for name in _list_boundaries())]
+    findings += [_check_limits(), _check_gateway()]
     for entry in looked_at:
         if not (entry.driver and entry.driver.family):
             report(entry.name)
@@ -137,6 +144,7 @@ def _inspect_agent(name: str, driver: Driver, env: Mapping[str, str]) -> AgentSt
 
 def is_sandbox_usable(env: Mapping[str, str] = os.environ) -> bool:
     """Whether runs can have inspan's sandbox here."""
+    offer_bundled_bwrap(env)
     return _check_sandbox(env).state == "ok"
 
 
@@ -210,6 +218,9 @@ def _check_helper(name: str, use: str) -> Finding:
     path = find_program(name)
     if path:
         return Finding(subject=name, state="ok", detail=path)
+    if name == "bwrap" and (path := find_bwrap()):
+        detail, step = f"not on PATH; {path}, which an agent's package brings, is used", "Install bwrap."
+        return Finding(subject=name, state="warning", detail=detail, next_step=step)
     return Finding(subject=name, state="warning", detail=f"not found ({use})", next_step=f"Install {name}.")
 
 
@@ -255,6 +266,21 @@ def _check_sandbox(env: Mapping[str, str], name: str = _USUAL_SANDBOX) -> Findin
     except InspanError as error:
         return Finding(subject=subject, state="warning", detail=error.message, next_step=error.next_step)
     return Finding(subject=subject, state="ok", detail=f"works, with {sandbox.wrap((), box)[0]}")
+
+
+def _check_limits() -> Finding:
+    """Which limits on resources can be held here, by making a group for each."""
+    problems, held = dict[str, str](), list[str]()
+    for name, limits in _LIMITS.items():
+        try:
+            remove_groups(create_groups(f"doctor-{os.urandom(4).hex()}", limits))
+            held.append(name)
+        except SandboxUnusable as error:
+            problems[name] = error.message
+    if not problems:
+        return Finding(subject="limits", state="ok", detail=f"{', '.join(held)} can be held by control groups")
+    detail = f"{', '.join(problems)} cannot be held: {next(iter(problems.values()))}"
+    return Finding(subject="limits", state="warning", detail=detail, next_step=_LIMITS_STEP)
 
 
 def _list_boundaries() -> list[str]:

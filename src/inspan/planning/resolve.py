@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from inspan.agents import modules
-from inspan.agents.driver_cache import agent_summaries
+from inspan.agents.bundled import offer_bundled_bwrap
 from inspan.agents.presets import driver_for_task
-from inspan.agents.program import Program, find_bundled_file, locate_program
+from inspan.agents.program import Program, locate_program
 from inspan.agents.select import (
     check_channel,
     choose_channel,
@@ -20,7 +20,7 @@ from inspan.agents.select import (
 )
 from inspan.agents.support import check_needs, check_support
 from inspan.agents.version_support import refuse_untested
-from inspan.containment import containment, programs
+from inspan.containment import containment
 from inspan.contracts.driver import Attachment, Driver
 from inspan.contracts.places import AUTO, SandboxParts
 from inspan.contracts.sandbox import Box, Sandbox
@@ -80,9 +80,7 @@ def resolve_task(task: Task, env: Mapping[str, str]) -> Choice:
         task = msgspec.structs.replace(task, base_url=find_base_url(task, driver, env))
     attachments, texts = load_attachments(task, driver) if task.attachments else ((), "")
     root = os.geteuid() == 0
-    for other in agent_summaries(env):
-        if other.bundled_bwrap and (path := find_bundled_file(other.bundled_bwrap)) and os.access(path, os.X_OK):
-            programs.set_bundled_bwrap(path)
+    offer_bundled_bwrap(env)
     obstacle, step = _check_sandbox_need(task, driver, root=root)
     parts = modules.split_sandbox(task.sandbox) if task.sandbox else SandboxParts()
     asked = "" if parts.boundary == AUTO else parts.boundary
