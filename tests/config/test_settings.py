@@ -14,6 +14,7 @@ GUARDED = {
     *(f"runtime.{name}" for name in ("mode", "profile", "sandbox", "net", "read", "image", "print_command")),
     *(f"agents.NAME.{name}" for name in ("program", "login", "key_env", "key_file", "key_cmd", "keyring", "env.NAME")),
     *("agents.NAME.options", "agents.NAME.base_url", "limits.largest_answer"),
+    *(f"limits.{name}" for name in ("memory", "cpus", "pids")),
     *(f"agents.NAME.{name}" for name in ("dialect", "command", "flags")),
     *(f"budget.{name}" for name in ("project", "task", "run")),
     *(f"prices.NAME.{name}" for name in ("input", "output", "cache_read", "cache_write")),

@@ -49,6 +49,12 @@ def test_only_what_a_task_names_is_another(said: dict[str, Any], sandbox: str, n
     assert inherit_confinement(task, BOXED) == task
 
 
+def test_a_container_is_made_of_the_same_image() -> None:
+    before = Confinement(sandbox="podman", image="debian", net="gateway")
+    said = [build_task(), build_task(image="alpine"), build_task(sandbox="bwrap")]
+    assert [inherit_confinement(task, before).image for task in said] == ["debian", "alpine", ""]
+
+
 def test_a_limit_that_a_task_names_is_its_own_also_where_it_is_off() -> None:
     task = inherit_confinement(build_task(limits=Limits(pids=70)), BOXED, explicit=("memory_bytes",))
     assert task.limits.resources == {"pids": 70}

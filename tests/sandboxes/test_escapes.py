@@ -240,6 +240,24 @@ def test_git_can_commit_and_nothing_that_it_runs_later_can_be_left(
     assert "evil" not in (git / "config").read_text()
 
 
+def test_a_projects_settings_of_inspan_cannot_be_changed(each_user_env: CliEnv, fake: Fake) -> None:
+    for name in ("inspan.toml", "inspan.local.toml"):
+        (each_user_env.work / name).write_text("# mine\n")
+    found = run_in_box(
+        each_user_env,
+        fake,
+        seen="read('inspan.toml')",
+        written="write('inspan.toml')",
+        local="write('inspan.local.toml')",
+        removed="os.unlink('inspan.toml')",
+        moved="os.rename('inspan.toml', 'other.toml')",
+        replaced="write('new') and os.replace('new', 'inspan.toml')",
+    )
+    assert found.pop("seen") == "# mine\n"
+    assert set(found.values()) <= _REFUSED, found
+    assert (each_user_env.work / "inspan.toml").read_text() == "# mine\n"
+
+
 def test_what_git_is_told_to_read_and_run_elsewhere_cannot_be_planted(
     each_user_env: CliEnv, fake: Fake, repository: Path
 ) -> None:

@@ -24,7 +24,6 @@ from .value_types import parse_literal
 
 FileName = Literal["user", "project", "local"]
 _Raw = dict[str, Any]
-_TRUSTED: KeyPath = ("projects", "trusted")
 
 
 class ConfigEditor(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +106,14 @@ def set_trust(editor: ConfigEditor, folder: str, *, trusted: bool) -> None:
         others = [each for each in _read_trusted(raw) if each != folder]
         return [*others, folder] if trusted else others or None
 
-    _apply_change(editor, _TRUSTED, change)
+    _apply_change(editor, layers.TRUSTED, change)
+
+
+def list_named_folders(editor: ConfigEditor, text: str) -> list[str]:
+    """The folders that a value for `projects.trusted` names."""
+    node = keys.find_node(layers.TRUSTED, scope=editor.scope)
+    named = cast(list[str], _parse_value(editor, node, layers.TRUSTED, text))
+    return [os.path.join(editor.scope.home, each[2:]) if each.startswith("~/") else each for each in named]
 
 
 def _load(editor: ConfigEditor) -> _Raw:
@@ -115,7 +121,7 @@ def _load(editor: ConfigEditor) -> _Raw:
 
 
 def _read_trusted(raw: _Raw) -> list[str]:
-    found = _get_at(raw, _TRUSTED)
+    found = _get_at(raw, layers.TRUSTED)
     return [each for each in cast(list[object], found) if isinstance(each, str)] if isinstance(found, list) else []
 
 

@@ -14,7 +14,7 @@ from .locations import Layer, LayerName, Scope
 from .settings import KeyPath, Settings
 
 _STRENGTH: dict[LayerName, int] = {"default": 0, "user": 1, "project": 2, "local": 3, "environment": 4, "flag": 5}
-_TRUSTED = ("projects", "trusted")
+TRUSTED = ("projects", "trusted")
 
 
 class GivenValue(msgspec.Struct, frozen=True):
@@ -25,11 +25,14 @@ class GivenValue(msgspec.Struct, frozen=True):
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """The configuration of one folder. `given` has what some layer says, from the strongest that says it."""
+    """The configuration of one folder. `given` has what some layer says, from the strongest that says it; `files` has
+    what each file says by itself.
+    """
 
     settings: Settings
     given: Mapping[KeyPath, GivenValue]
     scope: Scope
+    files: Mapping[Layer, Mapping[KeyPath, object]] = {}
 
     def origin(self, key: str) -> Layer:
         """The layer that a key's value comes from; of a table, the strongest. Raises `BadConfig` for an unknown key."""
@@ -45,7 +48,8 @@ def load(
 ) -> Config:
     """The configuration that holds in a folder; raises `BadConfig`. `flags` has only what was said, by key."""
     scope = Scope(agents=tuple(known_agents), home=locations.home_folder(env))
-    given, scope = read_files(locations.list_files(cwd, env), scope=scope)
+    files, scope = read_files(locations.list_files(cwd, env), scope=scope)
+    given = {path: GivenValue(value, layer) for layer, found in files.items() for path, value in found.items()}
     if locations.list_variables(env):
         from . import variables  # Start-up time: without settings none of it is needed.
 
@@ -54,23 +58,24 @@ def load(
     if flags:
         given |= {path: GivenValue(value, Layer("flag")) for path, value in _read_flags(flags, scope).items()}
     if not given:
-        return Config(settings=Settings(), given={}, scope=scope)
+        return Config(settings=Settings(), given={}, scope=scope, files=files)
     check_tables(given, scope=scope)
-    return Config(settings=_build_settings(given), given=given, scope=scope)
+    return Config(settings=_build_settings(given), given=given, scope=scope, files=files)
 
 
-def read_files(files: Sequence[Layer], *, scope: Scope) -> tuple[dict[KeyPath, GivenValue], Scope]:
-    """What the files give together, each value from the strongest, and the scope with their own agents in it.
+def read_files(files: Sequence[Layer], *, scope: Scope) -> tuple[dict[Layer, dict[KeyPath, object]], Scope]:
+    """What each of the files gives, the strongest last, and the scope with their own agents in it.
 
     Raises `BadConfig`.
     """
     raws = {layer: load_raw(layer) for layer in files if locations.exists(layer.path)}
     scope = add_presets(scope, raws.values())
+    found: dict[Layer, dict[KeyPath, object]] = {}
     given: dict[KeyPath, GivenValue] = {}
     for layer, raw in raws.items():
-        found = read_raw(raw, layer, trusted=find_trusted_folders(given), scope=scope)
-        given |= {path: GivenValue(value, layer) for path, value in found.items()}
-    return given, scope
+        found[layer] = read_raw(raw, layer, trusted=find_trusted_folders(given), scope=scope)
+        given |= {path: GivenValue(value, layer) for path, value in found[layer].items()}
+    return found, scope
 
 
 def load_raw(layer: Layer) -> dict[str, Any]:
@@ -101,7 +106,7 @@ def read_raw(raw: Mapping[str, Any], layer: Layer, *, trusted: Sequence[str], sc
 
 def find_trusted_folders(given: Mapping[KeyPath, GivenValue]) -> tuple[str, ...]:
     """The folders that the user's file trusts."""
-    found = given.get(_TRUSTED)
+    found = given.get(TRUSTED)
     return cast(tuple[str, ...], found.value) if found else ()
 
 

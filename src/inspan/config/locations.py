@@ -49,6 +49,11 @@ def list_files(cwd: str, env: Mapping[str, str]) -> tuple[Layer, ...]:
     )
 
 
+def list_project_files(folder: str) -> tuple[str, ...]:
+    """The files of a project that this folder may hold."""
+    return tuple(os.path.join(folder, name) for name in (PROJECT_FILE, LOCAL_FILE))
+
+
 def list_variables(env: Mapping[str, str]) -> list[str]:
     """The variables that set a key; an empty one sets nothing."""
     return [name for name in env if name.startswith(_VARIABLES) and env[name]]

@@ -97,11 +97,15 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
     hook_timeout_s: Annotated[float | None, Note("Longest wait for a hook of a program.", DURATION)] = msgspec.field(
         default=Limits().hook_timeout_s, name="hook_timeout"
     )
-    memory_bytes: Annotated[int | None, Note("Most memory of all that a run starts.", SIZE)] = msgspec.field(
-        default=Limits().memory_bytes, name="memory"
+    memory_bytes: Annotated[int | None, Note("Most memory of all that a run starts.", SIZE, guarded=True)] = (
+        msgspec.field(default=Limits().memory_bytes, name="memory")
     )
-    cpus: Annotated[float | None, Note("Most processors that a run may keep busy.", PROCESSORS)] = Limits().cpus
-    pids: Annotated[int | None, Note("Most processes and threads of a run at a time.", COUNT)] = Limits().pids
+    cpus: Annotated[float | None, Note("Most processors that a run may keep busy.", PROCESSORS, guarded=True)] = (
+        Limits().cpus
+    )
+    pids: Annotated[int | None, Note("Most processes and threads of a run at a time.", COUNT, guarded=True)] = (
+        Limits().pids
+    )
 
     def to_limits(self) -> Limits:
         """The same as a task holds them."""

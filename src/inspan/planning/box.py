@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from inspan.config.locations import list_project_files
 from inspan.contracts.sandbox import Box, GitFolders
 from inspan.errors import SandboxUnusable
 from inspan.protocol.network import NetworkPolicy
@@ -103,7 +104,7 @@ def build_box(
         home=home if choice.private else "",
         programs=_keep_existing(programs),
         repositories=protected.repositories,
-        pinned=protected.pinned,
+        pinned=(*protected.pinned, *_list_settings((task.cwd, *(task.extra_dirs if works else ())))),
         network=choice.network,
         image=task.image,
         nesting=not works,  # Only there an agent's own sandbox is left on.
@@ -130,7 +131,7 @@ def build_command_box(
         home=home,
         programs=_keep_existing(_list_programs((), env, home=home)),
         repositories=protected.repositories,
-        pinned=protected.pinned,
+        pinned=(*protected.pinned, *_list_settings((cwd,))),
         network=network,
     )
 
@@ -160,6 +161,22 @@ def _find_protected(folders: Sequence[str], *, always: bool) -> _Protected:
                 _require_own(repository)
                 found.setdefault(repository.git_dir, _list_git_folders(repository, folders))
     return _Protected(tuple(found.values()), tuple(pointers))
+
+
+def _list_settings(folders: Sequence[str]) -> list[str]:
+    """The files of inspan's settings that count in these folders and lie in one of them.
+
+    One that is not there yet can be made, and a link replaced: what such a file says is not trusted.
+    """
+    found = (each for folder in folders for above in _list_upward(folder) for each in list_project_files(above))
+    plain = (path for path in found if os.path.isfile(path) and not os.path.islink(path))
+    return list(dict.fromkeys(path for path in plain if any(_is_within(path, folder) for folder in folders)))
+
+
+def _list_upward(folder: str) -> Iterator[str]:
+    yield folder
+    if (above := os.path.dirname(folder)) != folder:
+        yield from _list_upward(above)
 
 
 def _is_whole(repository: Repository) -> bool:

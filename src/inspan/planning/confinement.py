@@ -25,10 +25,11 @@ _REACHES = ("open", "allow", "gateway", "none")
 class Confinement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The sandbox that was asked for, with what it could reach and read, and the limits on what it could use.
 
-    Without a `sandbox` there is neither `net` nor `read`: a box that only its agent needs is made again by itself.
+    Without a `sandbox` there is no `image`, `net` or `read`: a box that only its agent needs is made again by itself.
     """
 
     sandbox: str = ""
+    image: str = ""
     net: str = ""
     read: tuple[str, ...] = ()
     memory_bytes: int | None = None
@@ -48,7 +49,9 @@ def describe_confinement(choice: Choice) -> Confinement:
     resources = {name: getattr(task.limits, name) for name in _RESOURCES}
     if not choice.private:
         return Confinement(**resources)
-    return Confinement(sandbox=choice.sandbox.name, net=str(choice.network), read=task.read, **resources)
+    return Confinement(
+        sandbox=choice.sandbox.name, image=task.image, net=str(choice.network), read=task.read, **resources
+    )
 
 
 def load_confinement(state: str, record: SessionRecord | None) -> Confinement:
@@ -73,10 +76,11 @@ def inherit_confinement(task: Task, before: Confinement, *, explicit: Collection
     is_named = parts.boundary not in ("", AUTO)
     if not before.sandbox or (is_named and not load_sandbox(parts.boundary).boundary):
         return msgspec.structs.replace(task, limits=limits)
-    words = (parts.place, parts.boundary if is_named else before.sandbox)
+    boundary = parts.boundary if is_named else before.sandbox
     return msgspec.structs.replace(
         task,
-        sandbox="+".join(filter(None, words)),
+        sandbox="+".join(filter(None, (parts.place, boundary))),
+        image=task.image or (before.image if boundary == before.sandbox else ""),
         net=task.net or before.net,
         read=tuple(dict.fromkeys((*before.read, *task.read))),
         limits=limits,

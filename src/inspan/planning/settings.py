@@ -89,7 +89,17 @@ def _find_image(sandbox: str, image: str) -> str:
 
 
 def load_config(cwd: str, env: Mapping[str, str]) -> Config:
-    """The configuration that holds in a folder; raises `BadConfig`."""
+    """The configuration that holds in a folder; raises `BadConfig`, also for what has changed in a trusted project."""
+    config = read_config(cwd, env)
+    if config.files:
+        from .trust import check_trust  # Start-up time: without a file there is nothing to trust.
+
+        check_trust(config, cwd, env=env)
+    return config
+
+
+def read_config(cwd: str, env: Mapping[str, str]) -> Config:
+    """The same, whatever has changed in a project since it was trusted; raises `BadConfig`."""
     try:
         return load(cwd, env=env, known_agents=modules.agent_names())
     except BadConfig:

@@ -1,6 +1,7 @@
 """Show and change what is configured, and where it comes from."""
 
 import os
+from contextlib import suppress
 from typing import Any, cast
 
 import click
@@ -11,9 +12,10 @@ from inspan.cli.folders import require_current_folder
 from inspan.cli.output import format_columns, print_json
 from inspan.config import locations
 from inspan.config.keys import parse_key
-from inspan.config.layers import Config
+from inspan.config.layers import TRUSTED, Config
 from inspan.config.listing import Row, list_rows, mask_value
-from inspan.planning.settings import load_config
+from inspan.errors import BadConfig
+from inspan.planning.settings import load_config, read_config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ def set_command(key: str, value: str, file: "FileName | None", as_json: bool) ->
 
     editor = _open_editor(file)
     stands = assign(editor, key, value)
+    _remember(editor, key, value)
     path = editor.layer.path
     shown = mask_value(stands, key, scope=editor.scope)
     if as_json:
@@ -91,6 +94,8 @@ def unset_command(key: str, file: "FileName | None", dry_run: bool, as_json: boo
 
     editor = _open_editor(file)
     remove(editor, key, dry_run=dry_run)
+    if not dry_run:
+        _remember(editor, key)
     if as_json:
         print_json(key=key, file=editor.layer.path, dry_run=dry_run)
     else:
@@ -144,6 +149,21 @@ def _open_editor(file: "FileName | None") -> "ConfigEditor":
     from inspan.config.editor import open_editor  # Start-up time: only changes need it.
 
     return open_editor(file or "user", cwd=require_current_folder(), env=os.environ, known_agents=all_agent_names())
+
+
+def _remember(editor: "ConfigEditor", key: str, value: str = "") -> None:
+    """Notes what is trusted from now on: whole folders that were named, or one key of a project's file."""
+    # Imports that only a change needs.
+    from inspan.config.editor import list_named_folders
+    from inspan.planning.trust import remember_change, remember_trust
+
+    with suppress(BadConfig):  # What is wrong with other files is told where they are used.
+        if editor.layer.name != "user":
+            remember_change(read_config(editor.cwd, os.environ), editor.layer.path, key, env=os.environ)
+    folders = list_named_folders(editor, value) if value and parse_key(key) == TRUSTED else []
+    for folder in folders:
+        with suppress(BadConfig):
+            remember_trust(read_config(folder, os.environ), folder, env=os.environ)
 
 
 def _is_value(found: list[Row], key: str) -> bool:

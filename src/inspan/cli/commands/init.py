@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+import tomllib
 from collections.abc import Sequence
 
 import click
@@ -19,7 +20,8 @@ from inspan.config.new_project import ProjectChoices, build_project_file
 from inspan.errors import BadConfig, BadInput
 from inspan.planning.doctor import AgentState, inspect_agents, is_sandbox_usable
 from inspan.planning.known_agents import find_agent_driver
-from inspan.planning.settings import load_config
+from inspan.planning.settings import load_config, read_config
+from inspan.planning.trust import remember_change, remember_trust
 from inspan.protocol.budget import parse_budget
 from inspan.protocol.reasons import FAILED
 
@@ -90,6 +92,8 @@ def _write(editor: ConfigEditor, text: str, *, needs_trust: bool) -> bool:
     user, folder = _open_editor("user"), os.path.dirname(editor.layer.path)
     if not needs_trust or is_trusted(user, folder):
         create(editor, text)
+        for table in tomllib.loads(text) if needs_trust else ():
+            remember_change(read_config(folder, os.environ), editor.layer.path, table, env=os.environ)
         return False
     local = os.path.join(folder, locations.LOCAL_FILE)
     if locations.exists(local):
@@ -103,6 +107,7 @@ def _write(editor: ConfigEditor, text: str, *, needs_trust: bool) -> bool:
     except BaseException:
         set_trust(user, folder, trusted=False)
         raise
+    remember_trust(read_config(folder, os.environ), folder, env=os.environ)
     return True
 
 
