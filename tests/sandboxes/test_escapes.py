@@ -203,7 +203,12 @@ def test_the_first_process_of_a_box_cannot_be_killed_or_looked_into(each_user_en
         parent="os.kill(os.getppid(), 9) or os.kill(os.getppid(), 0)",
         host_pid=f"os.kill({os.getpid()}, 0)",
         seen="len([name for name in os.listdir('/proc') if name.isdigit()])",
+        attach="ctypes.CDLL(None).ptrace(16, 1, 0, 0)",
+        seize="ctypes.CDLL(None).ptrace(0x4206, 1, 0, 0)",
+        debugger="output('python3 -c \"import ctypes; print(ctypes.CDLL(None).ptrace(0, 0, 0, 0))\"')",
     )
+    assert found.pop("attach") == found.pop("seize") == -1
+    assert found.pop("debugger") == "0"
     assert found == {"kill": [None, None, None], "parent": None, "host_pid": "ProcessLookupError", "seen": 2}
 
 
