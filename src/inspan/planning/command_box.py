@@ -16,6 +16,7 @@ from inspan.protocol.network import NetworkPolicy, parse_network
 from inspan.protocol.plan import Entry
 from inspan.running.command import Command
 from inspan.stores.paths import cache_home
+from inspan.system.programs import expose_folders, list_exposed_folders
 
 from .box import build_command_box
 from .checks import check_boxed_folder, check_cwd, check_limits, check_limits_hold, check_readable, check_variable
@@ -65,6 +66,7 @@ def plan_box(
 ) -> CommandBox:
     """Checks all of it and that it works here; raises `BadInput` and `SandboxUnusable`, and makes nothing."""
     check_cwd(cwd, next_step="Create it, or give another cwd.")
+    expose_folders(list_exposed_folders(cwd))
     _check_env(env)
     check_limits(limits, names={"memory_bytes": "memory"})
     sandbox = load_sandbox(kind)
