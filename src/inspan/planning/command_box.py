@@ -72,7 +72,7 @@ def plan_box(
     sandbox = load_sandbox(kind)
     check_limits_hold(sandbox, limits)
     network = _choose_network(sandbox, net)
-    _check_read(sandbox, read)
+    _check_read(sandbox, read, cwd)
     if image and not sandbox.container:
         step = "Leave it out, or use a sandbox that runs containers: podman."
         raise BadInput("image", image, f"the sandbox {kind} takes no image.", next_step=step)
@@ -130,12 +130,12 @@ def _choose_network(sandbox: Sandbox, net: str) -> NetworkPolicy:
     return policy
 
 
-def _check_read(sandbox: Sandbox, read: Sequence[str]) -> None:
+def _check_read(sandbox: Sandbox, read: Sequence[str], cwd: str) -> None:
     for path in read:
         if not sandbox.boundary:
             step = "Leave it out, or use bwrap or podman."
             raise BadInput("read", path, f"the sandbox {sandbox.name} hides nothing.", next_step=step)
-        check_readable(path)
+        check_readable(path, folders=(cwd,))
 
 
 def _choose_method(sandbox: Sandbox, box: Box, env: Mapping[str, str]) -> containment.Containment:

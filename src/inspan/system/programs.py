@@ -94,6 +94,12 @@ def leads_through(path: str, folders: Sequence[str]) -> bool:
     return any(is_within(place, folder) for place in _places[path] for folder in folders)
 
 
+def leads_out(path: str, folders: Sequence[str]) -> bool:
+    """Whether a link in one of the folders leads to it, and it lies in none of them."""
+    real = os.path.realpath(path)
+    return leads_through(path, folders) and not any(is_within(real, folder) for folder in folders)
+
+
 def is_within(path: str, folder: str) -> bool:
     """Whether a path is that of a folder or of something in it, by their names alone."""
     return path == folder or path.startswith(f"{folder.rstrip(os.sep)}{os.sep}")
