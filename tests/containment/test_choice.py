@@ -8,6 +8,7 @@ import pytest
 from inspan.containment import programs
 from inspan.containment.containment import METHODS, choose_containment
 from inspan.errors import BadInput
+from inspan.system.programs import find_program
 
 
 def _bin(folder: Path, **programs_there: str) -> str:
@@ -97,5 +98,5 @@ def test_a_program_is_the_first_file_on_path_that_can_be_run(tmp_path: Path) -> 
     (tmp_path / "plain" / "tool").chmod(0o644)
     good = _bin(tmp_path / "good", tool="exit 0")
     path = os.pathsep.join([str(tmp_path / "folder"), "", "/not/there", str(tmp_path / "plain"), good])
-    assert programs.find_program("tool", path=path) == f"{good}/tool"
-    assert programs.find_program("nothing", path=path) == ""
+    assert find_program("tool", path=path) == f"{good}/tool"
+    assert find_program("nothing", path=path) == ""

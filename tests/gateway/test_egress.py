@@ -89,6 +89,8 @@ def test_a_plain_request_goes_where_its_address_says_and_nothing_of_the_proxy_wi
                 )
         lines = seen[0].decode().split("\r\n")
         assert lines[0] == "GET /a?b HTTP/1.1"
+        assert [line for line in lines if line.lower().startswith("host:")] == [f"host: 127.0.0.1:{server}"]
+        assert not any("evil" in line for line in lines)
         assert "connection: close" in lines and not any(line.lower().startswith("proxy-") for line in lines)
 
     _run(test)
@@ -151,6 +153,18 @@ def test_what_is_no_request_to_a_proxy_is_refused(request_bytes: bytes) -> None:
             got = await _ask(port, request_bytes)
         assert got[:12] in (b"HTTP/1.1 400", b"HTTP/1.1 403") or got.startswith(b"HTTP/1.1 502")
         assert b"Traceback" not in got
+
+    _run(test)
+
+
+def test_a_request_with_two_host_headers_is_refused() -> None:
+    async def test() -> None:
+        seen: list[bytes] = []
+        async with _serve(lambda _: b"HTTP/1.1 200 OK\r\n\r\n", seen=seen) as server:
+            async with _open_proxy(f"allow=127.0.0.1:{server}") as port:
+                head = f"GET http://127.0.0.1:{server}/ HTTP/1.1\r\nHost: 127.0.0.1:{server}\r\nHost: evil.example\r\n"
+                assert (await _ask(port, f"{head}\r\n".encode())).startswith(b"HTTP/1.1 400 ")
+        assert seen == []
 
     _run(test)
 

@@ -77,6 +77,68 @@ def test_nothing_of_a_home_can_be_read_but_what_was_named(each_user_env: CliEnv,
     assert (home / ".npmrc").read_text() == "mine"
 
 
+def test_programs_on_path_do_not_show_what_lies_beside_them(each_user_env: CliEnv, fake: Fake, home: Path) -> None:
+    secrets = [".cargo/credentials.toml", ".docker/config.json", ".fly/config.yml", "proj/.env", "free/.env"]
+    secrets += [".npm-global/etc/npmrc", "env/pip.conf"]
+    for name in (*secrets, ".npm-global/lib/node_modules/tool.js", "env/pyvenv.cfg", "env/lib/x", "proj/lib/x"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("mine")
+    (home / "proj" / ".git").mkdir()
+    folders = [".cargo/bin", ".docker/bin", ".fly/bin", "proj/bin", ".npm-global/bin", "env/bin", "free/bin"]
+    for folder in folders:
+        (home / folder).mkdir()
+        (home / folder / "tool").symlink_to("/usr/bin/true")
+    entries = [
+        *(str(home / folder) for folder in folders),
+        str(home),
+        str(home / ".ssh"),
+        f"{home}/proj/node_modules/.bin",
+    ]
+    each_user_env.env["PATH"] = os.pathsep.join((*entries, each_user_env.env["PATH"]))
+    found = run_in_box(
+        each_user_env,
+        fake,
+        env={},
+        **{name: f"read('{home}/{name}')" for name in (*secrets, ".ssh/id", ".aws/credentials", "other/secret.txt")},
+        **{folder: f"shell('{home}/{folder}/tool')" for folder in folders},
+        package=f"read('{home}/.npm-global/lib/node_modules/tool.js')",
+        environment=f"read('{home}/env/pyvenv.cfg')",
+        project=f"read('{home}/proj/lib/x')",
+    )
+    assert [found.pop(folder) for folder in folders] == [0] * len(folders)
+    assert (found.pop("package"), found.pop("environment")) == ("mine", "mine")
+    assert set(found.values()) <= _REFUSED, found
+
+
+def test_no_link_in_the_working_folder_decides_what_the_next_box_shows(
+    each_user_env: CliEnv, fake: Fake, home: Path
+) -> None:
+    work = each_user_env.work
+    for name in (".venv", "tools"):
+        (work / name).mkdir()
+    for name, target in {".venv/bin": ".ssh", "tools/nvm": ".aws", "tools/bin": "other", "tools/read": ".aws"}.items():
+        (work / name).symlink_to(home / target)
+    (home / "by-name").symlink_to(work / ".venv" / "bin")
+    entries = (f"{work}/.venv/bin", f"{work}/tools/bin", f"{home}/by-name", each_user_env.env["PATH"])
+    each_user_env.env |= {
+        "PATH": os.pathsep.join(entries),
+        "VIRTUAL_ENV": f"{work}/.venv",
+        "NVM_DIR": f"{work}/tools/nvm",
+    }
+    found = run_in_box(
+        each_user_env,
+        fake,
+        key=f"read('{home}/.ssh/id')",
+        cloud=f"read('{home}/.aws/credentials')",
+        project=f"read('{home}/other/secret.txt')",
+        by_link="read('.venv/bin/id')",
+        by_variable="read('tools/nvm/credentials')",
+    )
+    assert set(found.values()) <= _REFUSED, found
+    refused = each_user_env.inspan("run", "x", "-a", "codex", "--sandbox", "bwrap", "--read", f"{work}/tools/read")
+    assert refused.returncode == 2 and f"Name {home}/.aws itself" in refused.stderr
+
+
 def test_the_machine_cannot_be_written_by_any_name(each_user_env: CliEnv, fake: Fake) -> None:
     found = run_in_box(
         each_user_env,
@@ -203,7 +265,12 @@ def test_the_first_process_of_a_box_cannot_be_killed_or_looked_into(each_user_en
         parent="os.kill(os.getppid(), 9) or os.kill(os.getppid(), 0)",
         host_pid=f"os.kill({os.getpid()}, 0)",
         seen="len([name for name in os.listdir('/proc') if name.isdigit()])",
+        attach="ctypes.CDLL(None).ptrace(16, 1, 0, 0)",
+        seize="ctypes.CDLL(None).ptrace(0x4206, 1, 0, 0)",
+        debugger="output('python3 -c \"import ctypes; print(ctypes.CDLL(None).ptrace(0, 0, 0, 0))\"')",
     )
+    assert found.pop("attach") == found.pop("seize") == -1
+    assert found.pop("debugger") == "0"
     assert found == {"kill": [None, None, None], "parent": None, "host_pid": "ProcessLookupError", "seen": 2}
 
 

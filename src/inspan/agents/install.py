@@ -16,6 +16,7 @@ from inspan.protocol.wire import DECODE_ERRORS
 from inspan.stores.paths import cache_home, data_home
 from inspan.system import file_locks
 from inspan.system.platform import count_written_bytes
+from inspan.system.programs import find_helper
 
 from .node import REQUIREMENT, build_launcher, node_folder, node_program, npm_command
 from .program import (
@@ -281,6 +282,6 @@ def _install_error(driver: Driver, output: str) -> AgentMissing:
 def _find_installers() -> list[list[str]]:
     """uv where it can be had, then pip."""
     beside = os.path.join(os.path.dirname(sys.executable), "uv")
-    uv = beside if os.path.exists(beside) else shutil.which("uv")
+    uv = beside if os.path.exists(beside) else find_helper("uv")
     found = [[uv, "pip", "install", "--quiet", "--python", sys.executable]] if uv else []
     return [*found, [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]]

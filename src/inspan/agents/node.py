@@ -4,10 +4,10 @@ import os
 import subprocess
 from collections.abc import Mapping
 
-from inspan.containment.programs import find_program
 from inspan.contracts.driver import Driver
 from inspan.errors import NotAnAgent
 from inspan.stores.paths import data_home
+from inspan.system.programs import find_program
 
 from .probe_cache import memoize_output
 

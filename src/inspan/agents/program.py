@@ -4,17 +4,17 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 
 import msgspec
 
 from inspan import __version__
-from inspan.containment.programs import find_program
 from inspan.contracts.driver import Driver
 from inspan.errors import AgentMissing, AgentTooOld, AgentUnusable, NotAnAgent
 from inspan.stores.paths import data_home
+from inspan.system.programs import find_program, leads_through, strip_path
 
 from .probe_cache import memoize_output
 
@@ -35,15 +35,18 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     package_version: str = ""
 
 
-def locate_program(driver: Driver, env: Mapping[str, str] = os.environ) -> Program:
+def locate_program(driver: Driver, env: Mapping[str, str] = os.environ, *, avoid: Sequence[str] = ()) -> Program:
     """The agent's program: named by variable, on PATH, installed by inspan, or carried by a wheel; checked.
 
     Raises `AgentMissing`, `NotAnAgent` or `AgentTooOld`, each with the next step; the first also where this Python
     lacks the package that the channel goes through.
+
+    It is asked for its version, and so is started, outside of every sandbox. With folders to `avoid`, neither it nor
+    what it starts is looked for there on PATH: an agent could have put it there.
     """
     if driver.built_in or driver.program.hosted:
         return Program(path=sys.executable, version=__version__, source="built in")
-    found = _find_program(driver, env)
+    found = _find_program(driver, env, avoid)
     if not driver.channels[0].package:
         return found
     from .packages import find_package  # Start-up time: few channels go through one.
@@ -52,10 +55,13 @@ def locate_program(driver: Driver, env: Mapping[str, str] = os.environ) -> Progr
     return msgspec.structs.replace(found, package=path, package_version=version)
 
 
-def _find_program(driver: Driver, env: Mapping[str, str]) -> Program:
+def _find_program(driver: Driver, env: Mapping[str, str], avoid: Sequence[str]) -> Program:
+    avoid = () if os.sep in driver.program.command else avoid  # Whoever names a path means it.
+    avoided = find_program(driver.program.command, path=env.get("PATH", "")) if avoid else ""
+    env = {**env, "PATH": strip_path(env.get("PATH", ""), avoid=avoid)} if avoid else env
     tried: list[str] = []
     refused: AgentUnusable | None = None
-    for source, path in _list_candidates(driver, env):
+    for source, path in _list_candidates(driver, env, avoid):
         tried.append(f"{path or 'nothing'} ({source})")
         if path and (os.path.exists(path) or source == driver.program_variable):
             with suppress(FileNotFoundError):  # The current folder is gone, and with it what is named from there.
@@ -66,11 +72,22 @@ def _find_program(driver: Driver, env: Mapping[str, str]) -> Program:
                 if source != "PATH":
                     raise
                 refused = error  # What merely lies around does not keep one from the one that was installed.
+    if avoided and not refused and leads_through(os.path.abspath(avoided), avoid):
+        raise _refuse_avoided(driver, avoided)
     raise refused or AgentMissing(
         f"{driver.title} was not found; looked for {driver.program.command!r} at: {'; '.join(tried)}.",
         next_step=f"`inspan agents install {_install_target(driver)}`, or set {driver.program_variable} to the program."
         if driver.program.install.package
         else "Put it on PATH, or name it by its whole path.",
+    )
+
+
+def _refuse_avoided(driver: Driver, path: str) -> NotAnAgent:
+    install = f"`inspan agents install {_install_target(driver)}`, or " if driver.program.install.package else ""
+    return NotAnAgent(
+        f"{driver.title} was found at {path} alone, in a folder that an agent may write to: what an earlier run left "
+        "there would be started outside of the sandbox.",
+        next_step=f"{install or 'Install it elsewhere, or '}set {driver.program_variable}={path} if it is meant.",
     )
 
 
@@ -103,7 +120,7 @@ def find_bundled_file(path: str) -> str:
     return ""
 
 
-def _list_candidates(driver: Driver, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _list_candidates(driver: Driver, env: Mapping[str, str], avoid: Sequence[str]) -> Iterator[tuple[str, str]]:
     installed = program_path(driver, install_folder(driver))
     if driver.program.pinned:
         yield "inspan agents install", installed
@@ -112,7 +129,7 @@ def _list_candidates(driver: Driver, env: Mapping[str, str]) -> Iterator[tuple[s
     if named:
         yield driver.program_variable, named
         return
-    yield "PATH", find_program(driver.program.command, path=env.get("PATH", ""))
+    yield "PATH", find_program(driver.program.command, path=env.get("PATH", ""), avoid=avoid)
     if driver.program.install.package:
         yield "inspan agents install", installed
     if driver.program.install.source == "wheel" and driver.program.install.package:

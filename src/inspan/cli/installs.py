@@ -17,6 +17,7 @@ from inspan.errors import AgentMissing, AgentUnusable, BadInput, RunBusy, StateU
 from inspan.planning.known_agents import find_agent_driver
 from inspan.stores.paths import state_home
 from inspan.stores.run_folder import active_runs, is_locked, read_json
+from inspan.system.programs import list_exposed_folders
 
 
 class Update(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +102,7 @@ def _find_updates(driver: Driver) -> Iterator[Update]:
 def _refuse(driver: Driver, done: str, *, step: str) -> AgentMissing:
     """The words for a program that is not inspan's: where it came from, or that there is none."""
     try:
-        found = locate_program(driver)
+        found = locate_program(driver, avoid=list_exposed_folders(current_folder()))
     except AgentUnusable as error:
         message = f"{driver.title} cannot be {done}: inspan has not installed it."
         return AgentMissing(message, next_step=error.next_step if done == "updated" else "`inspan agents` lists all.")

@@ -16,8 +16,9 @@ from inspan.errors import BadInput, SandboxUnusable
 from inspan.stores.cache_file import load_cached, save_cached
 from inspan.system import entry
 from inspan.system.platform import read_boot_id
+from inspan.system.programs import find_helper
 
-from .programs import find_bwrap, find_program
+from .programs import find_bwrap
 
 _PROBE_S = 20.0
 # With these, whoever runs the machine allows user namespaces or forbids them.
@@ -57,7 +58,7 @@ def _wrap_bwrap(argv: tuple[str, ...], box: Box) -> tuple[str, ...]:
 def _wrap_unshare(argv: tuple[str, ...], box: Box) -> tuple[str, ...]:
     namespace = ("--fork", "--pid", "--kill-child", "--mount-proc", f"--wd={box.cwd}")
     user = () if box.root else ("--user", "--map-current-user")
-    return (find_program("setpriv"), "--pdeathsig", "KILL", find_program("unshare"), *user, *namespace, "--", *argv)
+    return (find_helper("setpriv"), "--pdeathsig", "KILL", find_helper("unshare"), *user, *namespace, "--", *argv)
 
 
 def _wrap_reaper(argv: tuple[str, ...], box: Box) -> tuple[str, ...]:
@@ -99,7 +100,7 @@ def choose_containment(cache: str, *, asked: str = "") -> Containment:
 def _works(method: Containment) -> bool:
     if method.liveness_pipe:
         return True
-    argv = method.wrap((find_program("true") or "/bin/true",), Box(cwd="/", root=os.geteuid() == 0))
+    argv = method.wrap((find_helper("true") or "/bin/true",), Box(cwd="/", root=os.geteuid() == 0))
     return bool(argv[0]) and not run_probe(argv)
 
 
@@ -163,7 +164,7 @@ def _boot_id() -> str:
 
 
 def _machine_key() -> str:
-    programs = (_identify(find_bwrap()), _identify(find_program("unshare")))
+    programs = (_identify(find_bwrap()), _identify(find_helper("unshare")))
     return " ".join((_boot_id(), str(os.geteuid()), *programs, *map(_read_switch, _SWITCHES)))
 
 

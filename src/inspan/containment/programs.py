@@ -1,27 +1,8 @@
-"""Finding the system's helper programs without importing what a start does not need."""
+"""Finding bubblewrap: the machine's own, or one that some package carries."""
 
-import os
+from inspan.system.programs import find_helper
 
 _bundled_bwrap = ""
-_paths: dict[tuple[str, str], str] = {}
-
-
-def find_program(name: str, *, path: str | None = None) -> str:
-    """The first executable of this name on PATH, or an empty string."""
-    path = path if path is not None else os.environ.get("PATH", os.defpath)
-    # A program that starts many runs looks for the same ones each time; what has gone since is looked for anew.
-    known = _paths.get((name, path), "")
-    if not known or not os.access(known, os.X_OK):
-        known = _paths[name, path] = _search_path(name, path)
-    return known
-
-
-def _search_path(name: str, path: str) -> str:
-    for folder in path.split(os.pathsep):
-        candidate = os.path.join(folder, name)
-        if folder and os.path.isfile(candidate) and os.access(candidate, os.X_OK):
-            return candidate
-    return ""
 
 
 def set_bundled_bwrap(path: str) -> None:
@@ -32,4 +13,4 @@ def set_bundled_bwrap(path: str) -> None:
 
 def find_bwrap() -> str:
     """The system's bubblewrap, else the one that was offered, else an empty string."""
-    return find_program("bwrap") or _bundled_bwrap
+    return find_helper("bwrap") or _bundled_bwrap

@@ -21,7 +21,9 @@ _CHUNK_BYTES = 64 * 1024
 _MAX_CONNECTIONS = 256
 _HEAD_END = b"\r\n\r\n"
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
-_HOP_HEADERS = frozenset({"connection", "keep-alive", "proxy-connection", "proxy-authorization", "te", "upgrade"})
+_REPLACED_HEADERS = frozenset(
+    {"host", "connection", "keep-alive", "proxy-connection", "proxy-authorization", "te", "upgrade"}
+)
 _REASONS = {400: "Bad Request", 403: "Forbidden", 502: "Bad Gateway", 503: "Service Unavailable"}
 
 OnRefused = Callable[[str, int], None]
@@ -126,7 +128,7 @@ class EgressProxy:
         if head.method == "CONNECT":
             writer.write(_ESTABLISHED)
         else:
-            upstream[1].write(_format_request(head, path))
+            upstream[1].write(_format_request(head, host, port, path))
         await _join((reader, writer), upstream)
 
     async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -207,10 +209,14 @@ async def _open_tunnel(origin: Origin, proxy: Proxy) -> tuple[asyncio.StreamRead
     return reader, writer
 
 
-def _format_request(head: RequestHead, path: str) -> bytes:
-    """The same request for the server itself; one for each connection, so that none is for somebody else."""
-    kept = {name: value for name, value in head.headers.items() if name not in _HOP_HEADERS}
-    lines = [f"{head.method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in kept.items())]
+def _format_request(head: RequestHead, host: str, port: int, path: str) -> bytes:
+    """The same request for the server itself; one for each connection, so that none is for somebody else.
+
+    It is for the host that was looked for on the list: one that serves several would go by the client's word.
+    """
+    kept = {name: value for name, value in head.headers.items() if name not in _REPLACED_HEADERS}
+    named = Origin(scheme="http", host=host, port=port).authority
+    lines = [f"{head.method} {path} HTTP/1.1", f"host: {named}", *(f"{name}: {value}" for name, value in kept.items())]
     return "\r\n".join([*lines, "connection: close", "", ""]).encode("latin-1")
 
 

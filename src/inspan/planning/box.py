@@ -19,15 +19,18 @@ from inspan.stores.repository import (
     is_own_git_data,
     read_plain_file,
 )
+from inspan.system.programs import is_within, leads_out, list_exposed_folders
 
 from .image_programs import list_shown
 from .resolve import Choice
 
-# Where languages keep their programs in a home; none of it holds credentials.
+# Where languages keep their programs and packages in a home; none of it holds credentials.
 _TOOL_PATHS = [
     ".asdf",
     ".bun/bin",
     ".cargo/bin",
+    ".cargo/config.toml",
+    ".cargo/registry",
     ".deno/bin",
     ".dotnet",
     ".elan",
@@ -54,6 +57,7 @@ _TOOL_PATHS = [
     ".volta",
     "bin",
     "go/bin",
+    "go/pkg/mod",
     ".config/git/config",
     ".config/git/ignore",
     ".config/git/attributes",
@@ -69,15 +73,14 @@ _TOOL_VARIABLES = [
     "PYENV_ROOT",
     "RBENV_ROOT",
     "RUSTUP_HOME",
-    "VIRTUAL_ENV",
     "VOLTA_HOME",
 ]
-_GIT_CONFIGS = (".gitconfig", ".config/git/config")
+_SETTINGS = (".gitconfig", ".config/git/config", ".cargo/config.toml")
 # An address with a password, or a header with one.
 _HOLDS_SECRET = re.compile(r"://[^/\s@]*:[^/\s@]+@|extraheader|authorization|password|token", re.IGNORECASE)
 _SUBMODULE_PATH = re.compile(r"^\s*path\s*=\s*\"?(.+?)\"?\s*$", re.IGNORECASE | re.MULTILINE)
 _CONFIG_BYTES = 1024 * 1024
-_BELOW_WHICH_PACKAGES_LIE = ("site-packages", "node_modules")
+_PACKAGES = ("site-packages", "node_modules")
 
 
 def build_box(
@@ -88,21 +91,23 @@ def build_box(
     works = task.mode == "exec"
     protected = _find_protected((task.cwd, *(task.extra_dirs if works else ())), always=choice.private)
     home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
+    folders = (task.cwd, *task.extra_dirs)
     started = (choice.program.path, *reads)
     if choice.sandbox.container:
-        programs = _list_image_programs(started, env, home=home, cwd=task.cwd)
+        programs = _list_image_programs(started, env, home=home, folders=folders)
     else:
-        programs = _list_programs(started, env, home=home) if choice.private else ()
+        programs = _list_programs(started, env, home=home, folders=folders) if choice.private else ()
+    below_tmp = _list_below_tmp(*started, home=home, folders=folders)
     return Box(
         cwd=task.cwd,
         read_only=not works,
         writable=(*kept, *(task.extra_dirs if works else ())),
         hidden=(state, make_private_folder(runtime_home())),  # Made now: what is not there yet cannot be hidden.
-        readable=(*_list_below_tmp(choice.program.path, *reads), *(() if works else task.extra_dirs), *task.read),
+        readable=(*below_tmp, *(() if works else task.extra_dirs), *task.read),
         root=choice.root,
         private=choice.private,
         home=home if choice.private else "",
-        programs=_keep_existing(programs),
+        programs=_select_shown(programs, home=home, folders=folders),
         repositories=protected.repositories,
         pinned=(*protected.pinned, *_list_settings((task.cwd, *(task.extra_dirs if works else ())))),
         network=choice.network,
@@ -122,6 +127,7 @@ def build_command_box(
     """The box of a sandbox in which commands are run, not an agent."""
     protected = _find_protected((cwd,), always=True)
     home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
+    programs = _list_programs((), env, home=home, folders=(cwd,))
     return Box(
         cwd=cwd,
         hidden=(state_home(env), runtime_home(env)),
@@ -129,15 +135,11 @@ def build_command_box(
         root=root,
         private=True,
         home=home,
-        programs=_keep_existing(_list_programs((), env, home=home)),
+        programs=_select_shown(programs, home=home, folders=(cwd,)),
         repositories=protected.repositories,
         pinned=(*protected.pinned, *_list_settings((cwd,))),
         network=network,
     )
-
-
-def _keep_existing(paths: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(path for path in paths if os.path.exists(path)))
 
 
 class _Protected(NamedTuple):
@@ -228,63 +230,112 @@ def _list_submodules(top: str) -> Iterator[str]:
             yield tree
 
 
-def _list_programs(started: tuple[str, ...], env: Mapping[str, str], *, home: str) -> Iterator[str]:
-    """The folders of what the box may start: on PATH, of languages, of what is `started`, of Python with inspan."""
+def _list_programs(
+    started: tuple[str, ...], env: Mapping[str, str], *, home: str, folders: Sequence[str]
+) -> Iterator[str]:
+    """What holds the programs that the box may start: on PATH, of languages, of what is `started`, of Python and inspan
+    itself. Not all of it may be shown.
+    """
     yield from _list_home_tools(home)
     yield from (env[name] for name in _TOOL_VARIABLES if os.path.isabs(env.get(name, "")))
-    yield from (sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
-    yield os.path.join(data_home(env))
-    folders = (os.path.join(folder, "program") for folder in env.get("PATH", "").split(os.pathsep) if folder)
-    for path in (*started, *folders):
-        for each in dict.fromkeys((os.path.abspath(path), os.path.realpath(path))):
-            yield _find_program_root(each, home=home)
+    for prefix in (sys.prefix, sys.base_prefix):
+        yield from (os.path.join(prefix, name) for name in ("bin", "lib")) if _is_too_wide(prefix, home) else (prefix,)
+    yield os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+    yield data_home(env)
+    entries = [*env.get("PATH", "").split(os.pathsep), os.path.join(env.get("VIRTUAL_ENV", ""), "bin")]
+    on_path = (os.path.join(entry, "program") for entry in entries if os.path.isabs(entry))
+    yield from _list_beside((*started, *on_path), home=home, folders=folders)
 
 
-def _list_image_programs(started: tuple[str, ...], env: Mapping[str, str], *, home: str, cwd: str) -> Iterator[str]:
+def _list_image_programs(
+    started: tuple[str, ...], env: Mapping[str, str], *, home: str, folders: Sequence[str]
+) -> Iterator[str]:
     """What a container is shown beside its image: the agent's program, those that inspan has installed, and how the
     user commits.
     """
-    paths = [each for path in started for each in dict.fromkeys((os.path.abspath(path), os.path.realpath(path)))]
-    roots = (*(_find_program_root(path, home=home) for path in paths), data_home(env))
-    yield from (path for path in list_shown(paths, roots) if not f"{path}/".startswith(f"{cwd.rstrip('/')}/"))
+    exposed = list_exposed_folders(*folders)
+    kept = [path for path in started if not leads_out(path, exposed)]
+    paths = [each for path in kept for each in dict.fromkeys((os.path.abspath(path), os.path.realpath(path)))]
+    yield from list_shown(paths, (*_list_beside(kept, home=home, folders=folders), data_home(env)))
     yield from (path for path in _list_home_tools(home) if "/git/" in path or path.endswith(".gitconfig"))
 
 
 def _list_home_tools(home: str) -> Iterator[str]:
     for name in _TOOL_PATHS:
         path = os.path.join(home, name)
-        if os.path.exists(path) and not (name in _GIT_CONFIGS and _HOLDS_SECRET.search(_read_text(path))):
+        if os.path.exists(path) and not (name in _SETTINGS and _HOLDS_SECRET.search(_read_text(path))):
             yield path
 
 
-def _find_program_root(path: str, *, home: str) -> str:
-    """The folder that a program needs beside itself: of its package, or the one with its `bin`; never a whole home."""
-    folder = os.path.dirname(path)
-    parts = folder.split("/")
-    marker = next((parts.index(name) for name in _BELOW_WHICH_PACKAGES_LIE if name in parts), 0)
+def _list_beside(programs: Iterable[str], *, home: str, folders: Sequence[str]) -> Iterator[str]:
+    """What programs need, by both of their names; nothing for one that a link in the `folders` decides on."""
+    exposed = list_exposed_folders(*folders)
+    for path in programs:
+        if not leads_out(path, exposed):
+            for each in dict.fromkeys((os.path.realpath(path), os.path.abspath(path))):
+                yield from _list_parts(each, home)
+
+
+def _list_parts(program: str, home: str) -> Iterator[str]:
+    """What a program needs: its folder, the packages that it is one of, and the prefix of a language around its `bin`.
+
+    The folder around any other `bin` is somebody's project, or holds the credentials that the program was given.
+    """
+    folder = os.path.dirname(program)
+    yield program if _is_too_wide(folder, home) else folder
+    parts = folder.split(os.sep)
+    marker = next((parts.index(name) + 1 for name in _PACKAGES if name in parts), 0)
     if marker:
-        root = "/".join(parts[:marker])
-        while os.path.basename(root).startswith(("python3", "lib")):
-            root = os.path.dirname(root)
-    else:
-        root = os.path.dirname(folder) if os.path.basename(folder) in ("bin", "sbin") else folder
-    return folder if _is_too_wide(root, home=home) else root
+        yield os.sep.join(parts[:marker])
+    around = os.path.dirname(folder)
+    if os.path.basename(folder) in ("bin", "sbin") and _is_prefix(around, home):
+        yield around
 
 
-def _is_too_wide(root: str, *, home: str) -> bool:
-    return f"{home}/".startswith(f"{root.rstrip('/')}/") or root in ("/tmp", "/var", f"{home}/.local")
+def _is_prefix(folder: str, home: str) -> bool:
+    """Whether a folder is that of a virtual environment, of conda, or of a language or a package manager."""
+    if _is_too_wide(folder, home) or os.path.lexists(os.path.join(folder, ".git")):
+        return False
+    if any(os.path.exists(os.path.join(folder, name)) for name in ("pyvenv.cfg", "conda-meta")):
+        return True
+    return os.path.isdir(os.path.join(folder, "lib")) and not _is_in_work_tree(folder, home)
 
 
-def _list_below_tmp(*programs: str) -> tuple[str, ...]:
-    """The folders that programs need when a private /tmp would hide them: their own and the one above."""
-    # By both of its names: the link of a virtual environment is what is started.
-    paths = dict.fromkeys(find(each) for each in programs for find in (os.path.realpath, os.path.abspath))
-    return tuple(dict.fromkeys(_program_folder(path) for path in paths if path.startswith("/tmp/")))
+def _is_in_work_tree(folder: str, home: str) -> bool:
+    """One that is a whole home does not count: few of its files are a project's."""
+    while folder != os.path.dirname(folder) and not is_within(home, folder):
+        if os.path.lexists(os.path.join(folder, ".git")):
+            return True
+        folder = os.path.dirname(folder)
+    return False
 
 
-def _program_folder(program: str) -> str:
-    own, above = os.path.dirname(program), os.path.dirname(os.path.dirname(program))
-    return next((folder for folder in (above, own) if folder not in ("/", "/tmp")), program)
+def _is_too_wide(folder: str, home: str) -> bool:
+    return is_within(home, folder) or folder in ("/tmp", "/var", "/var/tmp", f"{home}/.local", f"{home}/.config")
+
+
+def _select_shown(paths: Iterable[str], *, home: str, folders: Sequence[str]) -> tuple[str, ...]:
+    """Those that are there and can be shown, each by its real path first, in which a link by another name ends.
+
+    What lies in the `folders` that are worked in is there anyway. Nothing in them is followed to somewhere else: an
+    earlier run may have put a link there for the next one to be shown what it leads to.
+    """
+    found: dict[str, None] = {}
+    exposed = list_exposed_folders(*folders)
+    own = [name for folder in folders for name in (folder, os.path.realpath(folder))]
+    for path in paths:
+        real = os.path.realpath(path)
+        if not os.path.exists(real) or any(is_within(each, folder) for each in (path, real) for folder in own):
+            continue
+        if not leads_out(path, exposed):
+            found |= {each: None for each in (real, path) if not _is_too_wide(each, home)}
+    return tuple(found)
+
+
+def _list_below_tmp(*programs: str, home: str, folders: Sequence[str]) -> tuple[str, ...]:
+    """What programs need when a private /tmp would hide it."""
+    shown = _select_shown(_list_beside(programs, home=home, folders=folders), home=home, folders=folders)
+    return tuple(path for path in shown if path.startswith("/tmp/"))
 
 
 def _read_text(path: str) -> str:

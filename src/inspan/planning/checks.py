@@ -14,6 +14,7 @@ from inspan.protocol.ids import NAME_CHARACTERS, find_name_problem
 from inspan.protocol.limits import Limits
 from inspan.protocol.network import parse_network
 from inspan.protocol.task import McpServer, Task
+from inspan.system.programs import leads_out, list_exposed_folders
 
 _MAX_VALUE = 1e15
 _LARGEST = 2**63 - 1
@@ -72,7 +73,7 @@ def check_task(task: Task) -> None:
     for folder in task.extra_dirs:
         _check_folder("extra_dirs", folder, next_step="Create it, or leave it out.")
     for path in task.read:
-        check_readable(path)
+        check_readable(path, folders=(task.cwd, *task.extra_dirs))
     if task.net:
         parse_network(task.net)
     if task.project:
@@ -142,8 +143,10 @@ def check_boxed_folder(field: str, path: str) -> None:
         raise BadInput(field, path, f"a sandbox cannot give away {covered}.", next_step=step)
 
 
-def check_readable(path: str) -> None:
-    """What a sandbox shows must be there, and must be no way out of it."""
+def check_readable(path: str, *, folders: Sequence[str] = ()) -> None:
+    """What a sandbox shows must be there, and must be no way out of it; nor may a link in the `folders` that are
+    worked in decide what it is.
+    """
     if not os.path.isabs(path):
         raise BadInput("read", path, "it is not a whole path.", next_step="Begin it with /.")
     try:
@@ -157,6 +160,9 @@ def check_readable(path: str) -> None:
     if covered := _find_covered(path, _HIDDEN) or next((each for each in _KERNEL if _is_within(real, each)), ""):
         step = "Name the folders or files in it that are needed."
         raise BadInput("read", path, f"it would uncover {covered}, which a sandbox has its own of.", next_step=step)
+    if leads_out(path, list_exposed_folders(*folders)):
+        step = f"Name {real} itself, if you mean it."
+        raise BadInput("read", path, "it is what a link says that an agent may have written.", next_step=step)
 
 
 def _find_covered(path: str, places: Sequence[str]) -> str:

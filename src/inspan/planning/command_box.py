@@ -17,6 +17,7 @@ from inspan.protocol.network import NetworkPolicy, parse_network
 from inspan.protocol.plan import Entry
 from inspan.running.command import Command
 from inspan.stores.paths import cache_home
+from inspan.system.programs import expose_folders, list_exposed_folders
 
 from .box import build_command_box
 from .checks import check_boxed_folder, check_cwd, check_limits, check_limits_hold, check_readable, check_variable
@@ -66,13 +67,14 @@ def plan_box(
 ) -> CommandBox:
     """Checks all of it and that it works here; raises `BadInput` and `SandboxUnusable`, and makes nothing."""
     check_cwd(cwd, next_step="Create it, or give another cwd.")
+    expose_folders(list_exposed_folders(cwd))
     _check_env(env)
     check_limits(limits, names={"memory_bytes": "memory"})
     offer_bundled_bwrap(host_env)
     sandbox = load_sandbox(kind)
     check_limits_hold(sandbox, limits)
     network = _choose_network(sandbox, net)
-    _check_read(sandbox, read)
+    _check_read(sandbox, read, cwd)
     if image and not sandbox.container:
         step = "Leave it out, or use a sandbox that runs containers: podman."
         raise BadInput("image", image, f"the sandbox {kind} takes no image.", next_step=step)
@@ -130,12 +132,12 @@ def _choose_network(sandbox: Sandbox, net: str) -> NetworkPolicy:
     return policy
 
 
-def _check_read(sandbox: Sandbox, read: Sequence[str]) -> None:
+def _check_read(sandbox: Sandbox, read: Sequence[str], cwd: str) -> None:
     for path in read:
         if not sandbox.boundary:
             step = "Leave it out, or use bwrap or podman."
             raise BadInput("read", path, f"the sandbox {sandbox.name} hides nothing.", next_step=step)
-        check_readable(path)
+        check_readable(path, folders=(cwd,))
 
 
 def _choose_method(sandbox: Sandbox, box: Box, env: Mapping[str, str]) -> containment.Containment:

@@ -22,7 +22,7 @@ from inspan.agents.version_support import find_unknown_options, get_tested_range
 from inspan.config import locations
 from inspan.containment import containment
 from inspan.containment.control_groups import create_groups, remove_groups
-from inspan.containment.programs import find_bwrap, find_program
+from inspan.containment.programs import find_bwrap
 from inspan.contracts.driver import Driver
 from inspan.contracts.sandbox import Box
 from inspan.credentials.resolve import resolve_credential
@@ -32,6 +32,7 @@ from inspan.protocol.task import Task
 from inspan.runs.boxes import remove_dead_box
 from inspan.stores.box_folder import find_orphan_boxes
 from inspan.stores.paths import cache_home, make_private_folder, runtime_home, state_home
+from inspan.system.programs import find_helper, find_program, list_exposed_folders, strip_path
 
 from . import disk
 from .known_agents import AgentEntry, find_agent_driver, list_agents
@@ -135,7 +136,7 @@ def _inspect_agent(name: str, driver: Driver, env: Mapping[str, str]) -> AgentSt
     driver, given = _narrow(name, driver, env)
     version, access, has_access = "", "no key and no login found", False
     with suppress(InspanError):
-        version = "API" if driver.program.hosted else locate_program(driver, given.env).version
+        version = "API" if driver.program.hosted else _locate(driver, given).version
     with suppress(InspanError):
         credential = resolve_credential(given.task, driver, given.env)
         access, has_access = credential.description, credential.kind != "none" or driver.access.key_optional
@@ -215,7 +216,7 @@ def _remove_boxes(state: str) -> Finding:
 
 
 def _check_helper(name: str, use: str) -> Finding:
-    path = find_program(name)
+    path = find_helper(name)
     if path:
         return Finding(subject=name, state="ok", detail=path)
     if name == "bwrap" and (path := find_bwrap()):
@@ -325,7 +326,7 @@ def _check_agent(name: str, driver: Driver, env: Mapping[str, str]) -> Finding:
     subject = f"agent {name}"
     driver, given = _narrow(name, driver, env)
     try:
-        program = locate_program(driver, given.env)
+        program = _locate(driver, given)
     except InspanError as error:
         remedy = f"{INSTALL}{name}" if driver.program.install.package else ""
         step = error.next_step
@@ -341,7 +342,7 @@ def _check_agent(name: str, driver: Driver, env: Mapping[str, str]) -> Finding:
             return Finding(subject=subject, state="ok", detail=f"{detail}; {error.message}", next_step=error.next_step)
         return _check_credential(subject, detail, driver, given)
     detail = f"{driver.title} {program.version} at {program.path} ({program.source})"
-    doubts = _find_doubts(driver, program, given.env)
+    doubts = _find_doubts(driver, program, _strip_env(given.env))
     found = _check_credential(subject, f"{detail}; {doubts or _describe_tested(driver)}", driver, given)
     if not doubts or found.state == "problem":
         return found
@@ -358,6 +359,15 @@ def _narrow(name: str, driver: Driver, env: Mapping[str, str]) -> tuple[Driver, 
         given = ConfiguredTask(task=Task(prompt="doctor", cwd=_current_folder(), agent=name), env=env)
     driver = select_channel(driver, given.task.channel)
     return select_provider(driver, choose_provider(driver, given.task, given.env)), given
+
+
+def _locate(driver: Driver, given: ConfiguredTask) -> Program:
+    """The program as a run in a sandbox finds it: nothing that such a run could have left here is started."""
+    return locate_program(driver, given.env, avoid=list_exposed_folders(_current_folder()))
+
+
+def _strip_env(env: Mapping[str, str]) -> dict[str, str]:
+    return {**env, "PATH": strip_path(env.get("PATH", ""), avoid=list_exposed_folders(_current_folder()))}
 
 
 def _find_doubts(driver: Driver, program: Program, env: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from inspan.credentials.resolve import read_login_secrets
 from inspan.protocol.task import McpServer
 from inspan.redaction import find_secrets
 from inspan.system.loader import is_loader_variable
+from inspan.system.programs import helper_path
 
 CONTAINER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where programs are in an image."""
@@ -132,7 +133,10 @@ def build_outer_environment(
         return dict(inner)
     taken = {*sandbox.host_variables, *select_loader_variables(inner)}
     kept = {name: value for name, value in inner.items() if name not in taken}
-    return kept | {name: host_env[name] for name in sandbox.host_variables if name in host_env}
+    theirs = {name: host_env[name] for name in sandbox.host_variables if name in host_env}
+    if "PATH" in theirs:
+        theirs["PATH"] = helper_path(theirs["PATH"])  # It starts others by that, outside of what it makes.
+    return kept | theirs
 
 
 def select_loader_variables(env: Mapping[str, str]) -> dict[str, str]:

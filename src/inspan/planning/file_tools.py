@@ -5,10 +5,10 @@ import shlex
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 
-from inspan.containment.programs import find_program
 from inspan.contracts.tool_grants import list_granted_tools, split_pattern
 from inspan.errors import HelperUnusable
 from inspan.protocol.task import Task
+from inspan.system.programs import find_program, leads_through
 
 _PROGRAM, _COMMAND = "inspan", "file-tools"
 _VALUED = "--max-bytes"
@@ -16,8 +16,11 @@ _TRIAL = ("stat", ".")
 _TRIAL_S = 20.0
 
 
-def check_file_tools(task: Task, env: Mapping[str, str]) -> None:
-    """Raises `HelperUnusable` where a grant or an MCP server names `inspan file-tools` and it cannot be started."""
+def check_file_tools(task: Task, env: Mapping[str, str], *, avoid: Sequence[str] = ()) -> None:
+    """Raises `HelperUnusable` where a grant or an MCP server names `inspan file-tools` and it cannot be started.
+
+    One that lies in a folder to `avoid` is not tried: that would start it outside of the sandbox.
+    """
     for field, words in _iter_lines(task):
         own = {**env, **task.env}
         program = words[0] if os.sep in words[0] else find_program(words[0], path=own.get("PATH", os.defpath))
@@ -28,7 +31,7 @@ def check_file_tools(task: Task, env: Mapping[str, str]) -> None:
                 next_step="Put the folder of inspan on PATH, or write its whole path in the grant.",
                 tried=f"looking for {words[0]} on PATH",
             )
-        if root := _find_root(words):
+        if (root := _find_root(words)) and not leads_through(os.path.abspath(program), avoid):
             _try_out(field, [program, *words[1 : words.index(root) + 1], *_TRIAL], own)
 
 

@@ -31,6 +31,7 @@ from inspan.protocol.network import NetworkPolicy, parse_network
 from inspan.protocol.plan import Route
 from inspan.protocol.task import Task
 from inspan.stores.paths import cache_home
+from inspan.system.programs import expose_folders, list_exposed_folders, strip_path
 
 from .access import refuse_without_access
 from .attachments import load_attachments
@@ -43,7 +44,9 @@ _BOUNDARY = "bwrap"
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """What was chosen for a task before anything was written."""
+    """What was chosen for a task before anything was written. `exposed` are the folders in which a sandbox leaves what
+    nobody outside of it may start.
+    """
 
     task: Task
     driver: Driver
@@ -57,6 +60,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     root: bool
     private: bool = False
     network: NetworkPolicy = NetworkPolicy()
+    exposed: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     attachment_text: str = ""
     alternatives: "tuple[Choice, ...]" = ()
@@ -98,18 +102,22 @@ def resolve_task(task: Task, env: Mapping[str, str]) -> Choice:
     if driver.built_in and not task.model_from.startswith(("script:", "replay:")):
         step = "Use script:FILE or replay:FILE."
         raise BadInput("model_from", task.model_from, f"{driver.title} has no model of its own.", next_step=step)
-    program = locate_program(driver, env)
+    private = sandbox.boundary and bool(asked or confined)
+    exposed = list_exposed_folders(task.cwd, *task.extra_dirs)
+    expose_folders(exposed)
+    exposed = exposed if private else ()  # Without a sandbox, an agent need not leave anything to have it started.
+    trusted = {**env, "PATH": strip_path(env.get("PATH", ""), avoid=exposed)} if private else env
+    program = locate_program(driver, env, avoid=exposed)
     if task.strict:
         refuse_untested(driver, program)
-    way_in = resolve_credential(task, driver, env)
+    way_in = resolve_credential(task, driver, trusted)
     refuse_without_access(task, driver, program, way_in, env)
     if task.allowed_tools or task.ask or task.mcp_servers:
         from .file_tools import check_file_tools  # Start-up time: most tasks grant no single command.
 
-        check_file_tools(task, env)
+        check_file_tools(task, env, avoid=exposed)
     method = containment.choose_containment(cache_home(env), asked=env.get("INSPAN_CONTAINMENT", ""))
     route = choose_route(task, driver, way_in, env)
-    private = sandbox.boundary and bool(asked or confined)
     network = _choose_network(task, route, private=private)
     for field, path in (("cwd", task.cwd), *(("extra_dirs", path) for path in task.extra_dirs)) if private else ():
         check_boxed_folder(field, path)
@@ -134,6 +142,7 @@ def resolve_task(task: Task, env: Mapping[str, str]) -> Choice:
         root=root,
         private=private,
         network=network,
+        exposed=exposed,
         attachments=attachments,
         attachment_text=texts,
     )
@@ -167,7 +176,7 @@ def _resolve_alternative(choice: Choice, driver: Driver, env: Mapping[str, str])
     if (obstacle and not choice.sandbox.boundary) or not (counts_turns or task.limits.max_turns is None):
         return None
     attachments, texts = load_attachments(task, driver) if task.attachments else ((), "")
-    program = locate_program(driver, env)
+    program = locate_program(driver, env, avoid=choice.exposed)
     if task.strict:
         refuse_untested(driver, program)
     return msgspec.structs.replace(

@@ -24,6 +24,7 @@ from inspan.runs.find import refresh_summary
 from inspan.stores.run_folder import RunFolder, read_json
 from inspan.stores.session_files import copy_session_files, open_plain
 from inspan.stores.sessions import SessionRecord, read_session, session_key_of
+from inspan.system.programs import list_exposed_folders, strip_path
 
 from .environment import collect_secrets
 from .resume import config_folder, state_root
@@ -149,11 +150,13 @@ def _run_export(
 ) -> tuple[str, bytes]:
     """What the agent's own program prints of a session that it keeps in a database."""
     assert driver.sessions.transcript and driver.sessions.transcript.command
-    program = locate_program(driver, env)
+    exposed = list_exposed_folders(record.cwd)
+    program = locate_program(driver, env, avoid=exposed)
     context = LaunchContext(program=program.path, cwd=record.cwd, config=config, provider=str(described.get("way", "")))
     task = Task(prompt="", cwd=record.cwd, profile=record.profile)
     own = {driver.state.config_variable: config} if driver.state.config_variable and config else {}
     given = {**env, **own, **driver.channels[0].launch(task, context).env}
+    given["PATH"] = strip_path(given.get("PATH", ""), avoid=exposed)
     argv = [program.path, *driver.sessions.transcript.command(session_id)]
     try:
         done = subprocess.run(

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 import msgspec
 
 from inspan.agents.version_support import untested_warning
-from inspan.containment.programs import find_bwrap, find_program
+from inspan.containment.programs import find_bwrap
 from inspan.protocol.task import Task
 from inspan.stores.paths import state_home
+from inspan.system.programs import find_helper
 
 from .checks import check_task
 from .confinement import inherit_confinement, load_confinement
@@ -37,7 +38,7 @@ def validate(task: Task, *, env: Mapping[str, str] = os.environ) -> Environment:
     task = inherit_confinement(task, load_confinement(state_home(env), record))
     check_task(task)
     choice = resolve_task(task, env)
-    helpers = {"git": find_program("git", path=env.get("PATH", "")), "bwrap": find_bwrap()}
+    helpers = {"git": find_helper("git", path=env.get("PATH", "")), "bwrap": find_bwrap()}
     warnings = [f"{name} was not found." for name, path in helpers.items() if not path]
     warnings += [*choice.credential.warnings, *filter(None, (untested_warning(choice.driver, choice.program),))]
     warnings += list_open_grants(task)

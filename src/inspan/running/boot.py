@@ -33,9 +33,12 @@ def main() -> None:
     if not given["tls"]:
         # Loading it costs 20 ms and 4 MB, and only the gateway to a real provider speaks it.
         sys.modules["ssl"] = None  # pyright: ignore[reportArgumentType]  this is how an import is forbidden
-    from inspan.running.supervisor import supervise  # The agent starts first: this is loaded while it does.
+    # The agent starts first: this is loaded while it does.
+    from inspan.running.supervisor import supervise
+    from inspan.system.programs import expose_folders
 
     gc.enable()
+    expose_folders(given["exposed"])
 
     supervise(
         given["plan"],

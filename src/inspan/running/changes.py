@@ -233,8 +233,14 @@ def _spawn_git(step: Step) -> int:
         (os.POSIX_SPAWN_OPEN, 1, step.stdout, written, 0o600),
         (os.POSIX_SPAWN_OPEN, 2, step.stderr, written, 0o600),
     ]
-    return os.posix_spawnp(
-        "git", step.argv, step.env, file_actions=actions, setsid=True, setsigdef=DEFAULT_SIGNALS, setsigmask=()
+    return os.posix_spawn(
+        step.argv[0],
+        step.argv,
+        step.env,
+        file_actions=actions,
+        setsid=True,
+        setsigdef=DEFAULT_SIGNALS,
+        setsigmask=(),
     )
 
 

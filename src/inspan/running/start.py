@@ -11,6 +11,7 @@ from inspan.protocol.plan import Plan
 from inspan.running.prepared_run import PreparedRun
 from inspan.running.spawn_agent import build_setup
 from inspan.system.platform import create_memory_file
+from inspan.system.programs import list_kept_exposed
 from inspan.transports.process import DEFAULT_SIGNALS, ENDING_SIGNALS, move_fd_up
 
 
@@ -56,6 +57,7 @@ def _build_payload(prepared: PreparedRun) -> dict[str, object]:
         "stdin": None if process.keeps_stdin else process.stdin,
         "liveness_pipe": process.liveness_pipe,
         "setup": build_setup(process.entry),
+        "exposed": list_kept_exposed(),
         # Beside the plan: what comes from the environment need not be UTF-8, which msgpack insists on.
         "secrets": plan.secrets,
         "plan": msgspec.msgpack.encode(_strip_plan(plan)),

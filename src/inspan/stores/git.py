@@ -3,6 +3,7 @@
 Their input and output are files: no pipe has to be read while git runs.
 """
 
+import errno
 import os
 import time
 from collections.abc import Generator, Sequence
@@ -10,7 +11,9 @@ from typing import TypeVar
 
 import msgspec
 
-_KEPT_VARIABLES = ("PATH", "HOME", "XDG_CONFIG_HOME")
+from inspan.system.programs import find_helper, find_program, helper_path
+
+_KEPT_VARIABLES = ("HOME", "XDG_CONFIG_HOME")
 _USERS_CONFIGURATION = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM")
 _MESSAGE_CHARACTERS = 300
 # Git's words for an object that is not there, in the language that it is called in (`LC_ALL`).
@@ -64,7 +67,7 @@ class Git(msgspec.Struct, frozen=True, kw_only=True):
 
     def step(self, *arguments: str, stdin: str = "", stdout: str = "", index: str = "index") -> Step:
         """A call that reads no configuration but ours. Files are named as they lie in `scratch`."""
-        env = _base_environment() | {
+        env = _base_environment(self.top) | {
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_DIR": self.git_dir,
@@ -79,7 +82,7 @@ class Git(msgspec.Struct, frozen=True, kw_only=True):
     def config_step(self, git_dir: str, *arguments: str, stdout: str) -> Step:
         """A call that reads somebody's own configuration; for `git config`, which runs nothing that is named there."""
         theirs = {name: os.environ[name] for name in _USERS_CONFIGURATION if name in os.environ}
-        env = _base_environment() | theirs | {"GIT_DIR": git_dir, "JRUN_ID": self.run_id}
+        env = _base_environment(self.top) | theirs | {"GIT_DIR": git_dir, "JRUN_ID": self.run_id}
         return self._step(arguments, env, stdin="", stdout=stdout)
 
     def file(self, name: str) -> str:
@@ -97,7 +100,7 @@ class Git(msgspec.Struct, frozen=True, kw_only=True):
 
     def _step(self, arguments: tuple[str, ...], env: dict[str, str], *, stdin: str, stdout: str) -> Step:
         return Step(
-            argv=["git", "-C", self.here or self.top, *arguments],
+            argv=[find_git(self.top), "-C", self.here or self.top, *arguments],
             env=env,
             stdin=self.file(stdin) if stdin else os.devnull,
             stdout=self.file(stdout) if stdout else os.devnull,
@@ -120,11 +123,12 @@ class UserGit(msgspec.Struct, frozen=True, kw_only=True):
     def step(self, *arguments: str, stdin: str = "", stdout: str = "") -> Step:
         """A call; files are named as they lie in `scratch`."""
         theirs = {name: os.environ[name] for name in _USERS_CONFIGURATION if name in os.environ}
-        env = _base_environment() | theirs | format_settings((*QUIET_SETTINGS, *_DURABLE, *self.settings)) | _IDENTITY
+        env = _base_environment(self.folder) | theirs | _IDENTITY
+        env |= format_settings((*QUIET_SETTINGS, *_DURABLE, *self.settings))
         if self.git_dir:
             env |= {"GIT_DIR": self.git_dir, "GIT_WORK_TREE": self.folder}
         return Step(
-            argv=["git", "-C", self.folder, *arguments],
+            argv=[find_git(self.folder), "-C", self.folder, *arguments],
             env=env,
             stdin=self.file(stdin) if stdin else os.devnull,
             stdout=self.file(stdout) if stdout else os.devnull,
@@ -134,6 +138,17 @@ class UserGit(msgspec.Struct, frozen=True, kw_only=True):
     def file(self, name: str) -> str:
         """A file in `scratch`."""
         return os.path.join(self.scratch, name)
+
+
+def find_git(folder: str) -> str:
+    """The git program for work in this folder, which is none that an agent could have put there.
+
+    Raises `FileNotFoundError`, as starting it would.
+    """
+    program = find_helper("git", avoid=(folder,))
+    if not program:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "git")
+    return program
 
 
 def read_steps(git: "Git | UserGit", *arguments: str) -> Steps[str]:
@@ -188,6 +203,9 @@ def timeout_message(limit_s: float) -> str:
 def os_error_message(error: OSError) -> str:
     """The sentence for what the system did not allow."""
     if isinstance(error, FileNotFoundError) and error.filename == "git":
+        found = find_program("git")
+        if found:
+            return f"{found} is not started: it lies where an agent could have put it. There is no other git on PATH."
         return "There is no git program on PATH."
     return f"{error.filename or 'The system'}: {error.strerror or error}."
 
@@ -227,8 +245,9 @@ def format_settings(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
     return {"GIT_CONFIG_COUNT": str(len(settings)), **pairs}
 
 
-def _base_environment() -> dict[str, str]:
+def _base_environment(folder: str) -> dict[str, str]:
     return {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ} | {
+        "PATH": helper_path(avoid=(folder,)),  # It starts others by that.
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",

@@ -13,7 +13,9 @@ from typing import NamedTuple
 import msgspec
 
 from inspan.errors import SandboxUnusable
+from inspan.system.programs import helper_path
 
+from .git import find_git
 from .repository import Repository
 
 _LONGEST_S = 20.0
@@ -67,11 +69,12 @@ def read_git_sources(repository: Repository) -> GitSources:
 
 def _list_settings(repository: Repository, *, file: str) -> Iterator[_Setting]:
     """Of one file, or of all that git reads for the repository; with what they include."""
-    argv = ["git", "config", "--null", "--show-origin", "--includes", "--list", *(("--file", file) if file else ())]
+    argv = ["config", "--null", "--show-origin", "--includes", "--list", *(("--file", file) if file else ())]
     env = {**os.environ, "GIT_DIR": repository.git_dir, "GIT_WORK_TREE": repository.top, "LC_ALL": "C"}
+    env["PATH"] = helper_path(avoid=(repository.top,))
     try:
         done = subprocess.run(
-            argv,
+            [find_git(repository.top), *argv],
             cwd=repository.top,
             env=env,
             stdin=subprocess.DEVNULL,

@@ -9,7 +9,9 @@ import stat
 import subprocess
 from collections.abc import Iterator, Sequence
 
-from .git import QUIET_SETTINGS, format_settings
+from inspan.system.programs import helper_path
+
+from .git import QUIET_SETTINGS, find_git, format_settings
 from .repository import Repository, find_repository
 
 _LONGEST_S = 10.0
@@ -75,12 +77,12 @@ def _tell_of_nested(repository: Repository, *, since: float) -> Iterator[str]:
 
 def _list_git_links(repository: Repository) -> list[str]:
     """The paths in the index that stand for other repositories; git runs nothing to list them."""
-    env = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
+    env = {name: value for name, value in os.environ.items() if name == "HOME"}
+    env["PATH"] = helper_path(avoid=(repository.top,))
     env |= format_settings(QUIET_SETTINGS) | {"GIT_DIR": repository.git_dir, "GIT_WORK_TREE": repository.top}
-    argv = ["git", "ls-files", "-z", "--stage"]
     try:
         done = subprocess.run(
-            argv,
+            [find_git(repository.top), "ls-files", "-z", "--stage"],
             cwd=repository.top,
             env=env | {"GIT_OPTIONAL_LOCKS": "0"},
             stdin=subprocess.DEVNULL,

@@ -11,6 +11,8 @@ import threading
 from itertools import count
 from typing import Any
 
+from inspan.system.programs import find_helper
+
 CHILD_SIGNAL = int(signal.SIGCHLD)
 _numbers = count()
 
@@ -127,7 +129,9 @@ def read_boot_id() -> str:
 
 def _run_ps(*arguments: str) -> list[str]:
     try:
-        done = subprocess.run(["ps", *arguments], capture_output=True, timeout=10, check=False)
+        done = subprocess.run(
+            [find_helper("ps") or "/bin/ps", *arguments], capture_output=True, timeout=10, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return []
     return done.stdout.decode(errors="replace").splitlines()

@@ -21,6 +21,7 @@ from inspan.contracts.driver import Capabilities, Driver
 from inspan.errors import AgentUnusable
 from inspan.planning.known_agents import AgentEntry, find_agent_driver, list_agents
 from inspan.protocol.reasons import FAILED
+from inspan.system.programs import list_exposed_folders
 
 _COLUMNS = (
     Column("AGENT", lead=True),
@@ -207,7 +208,7 @@ def _to_dict(each: AgentEntry) -> dict[str, Any]:
     driver, version, path = each.driver, "-", each.problem.message if each.problem else ""
     if driver:
         try:
-            program = locate_program(driver)
+            program = locate_program(driver, avoid=list_exposed_folders(current_folder()))
             version, path = program.version or "-", program.path
         except AgentUnusable as error:
             path = error.next_step

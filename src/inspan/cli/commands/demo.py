@@ -21,6 +21,8 @@ from inspan.contracts.driver import Driver
 from inspan.errors import AgentMissing, AgentUnusable
 from inspan.protocol.reasons import FAILED, REASONS
 from inspan.protocol.task import Task
+from inspan.stores.git import find_git
+from inspan.system.programs import helper_path
 
 _SCENARIO = Path(__file__).parent.parent / "demo.toml"
 _FILES = {
@@ -136,7 +138,9 @@ def _make_repository(folder: Path) -> None:
 
 def _git(folder: Path, *arguments: str, show: bool = False) -> None:
     try:
-        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+        argv = [find_git(str(folder)), *arguments]
+        env = {**os.environ, "PATH": helper_path()}
+        done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         click.echo("(git is not installed: no diff)", err=True)
         return

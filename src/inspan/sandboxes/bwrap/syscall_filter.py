@@ -56,7 +56,9 @@ _DENIED = {
     "userfaultfd": (323, 282),
 }
 _MISSING = {"io_uring_enter": (426, 426), "io_uring_register": (427, 427), "io_uring_setup": (425, 425)}
-_SOCKET, _IOCTL = (41, 198), (16, 29)
+_SOCKET, _IOCTL, _PTRACE = (41, 198), (16, 29), (101, 117)
+# Whoever attaches to the first process of a box stops it, and the box with it.
+_FIRST_PROCESS = (1,)
 # A box in which an agent makes one of its own needs these.
 _NESTING = frozenset(
     [
@@ -97,6 +99,7 @@ def build_filter(*, nesting: bool, machine: str = "") -> bytes:
         *(step for number in missing for step in (_step(_EQUAL, number, no=1), _give(_ENOSYS))),
         *_check_argument(_SOCKET[column], _FIRST_ARGUMENT, allowed=_FAMILIES),
         *_check_argument(_IOCTL[column], _SECOND_ARGUMENT, denied=_TERMINAL_INPUT),
+        *_check_argument(_PTRACE[column], _SECOND_ARGUMENT, denied=_FIRST_PROCESS),
         _step(_RETURN, _ALLOW),
     ]
     return b"".join(program)

@@ -19,7 +19,7 @@ _KERNEL = tuple(
 # Read where it is a link: the network of the host is useless without it.
 _RESOLVER = "/etc/resolv.conf"
 
-# In a home that cannot be hidden because it is being worked in: what holds somebody's credentials.
+# What holds somebody's credentials in a home: hidden wherever more of it is shown, as where it is worked in.
 _CREDENTIALS = [
     ".ssh",
     ".gnupg",
@@ -27,6 +27,36 @@ _CREDENTIALS = [
     ".azure",
     ".kube",
     ".docker",
+    ".fly",
+    ".pulumi",
+    ".databrickscfg",
+    ".netlify",
+    ".config/netlify",
+    ".config/configstore",
+    ".config/stripe",
+    ".config/heroku",
+    ".config/glab-cli",
+    ".config/fly",
+    ".config/sops",
+    ".config/Bitwarden CLI",
+    ".local/share/heroku",
+    ".oci",
+    ".boto",
+    ".s3cfg",
+    ".condarc",
+    ".bundle/config",
+    ".nuget/NuGet/NuGet.Config",
+    ".config/composer/auth.json",
+    ".composer/auth.json",
+    ".hex/hex.config",
+    ".sbt/.credentials",
+    ".ivy2/.credentials",
+    ".huggingface",
+    ".cache/huggingface/token",
+    ".kaggle",
+    ".wakatime.cfg",
+    ".age",
+    ".npm-global/etc/npmrc",
     ".netrc",
     ".git-credentials",
     ".npmrc",
@@ -65,6 +95,10 @@ _CREDENTIALS = [
 ]
 
 
+# Beside the programs of a language, a package manager or a virtual environment.
+_CREDENTIALS_OF_PREFIX = ["etc/npmrc", ".npmrc", "pip.conf", ".condarc", ".env"]
+
+
 def show_machine() -> list[Mount]:
     """Everything that the user can read, with a private /tmp."""
     return [("--ro-bind", "/", "/"), ("--dev", "/dev"), *_show_processes(), ("--tmpfs", "/tmp")]
@@ -89,10 +123,24 @@ def show_system(box: Box) -> list[Mount]:
 
 
 def hide_credentials(box: Box) -> Iterator[Mount]:
-    """For a home that is being worked in: it cannot be hidden, but what is known to hold credentials can."""
-    if box.home and _is_within(box.home, box.cwd):
-        present = (os.path.join(box.home, name) for name in _CREDENTIALS)
-        yield from (_hide(path) for path in present if os.path.lexists(path) and not os.path.islink(path))
+    """What is known to hold credentials in whatever is shown, unless it is named itself."""
+    if not box.home:
+        return
+    named = (*box.readable, *box.writable)
+    shown = (box.cwd, *named, *box.programs)
+    for path in dict.fromkeys(_list_credentials(box)):
+        if path not in named and any(_is_within(path, folder) for folder in shown):
+            yield _hide(path)
+
+
+def _list_credentials(box: Box) -> Iterator[str]:
+    """Those that are there, by their real paths, on which alone something can be mounted."""
+    paths = [os.path.join(box.home, name) for name in _CREDENTIALS]
+    paths += [os.path.join(folder, name) for folder in box.programs for name in _CREDENTIALS_OF_PREFIX]
+    for path in paths:
+        real = os.path.realpath(path)
+        if os.path.exists(real) and (real == path or _is_within(real, box.home)):
+            yield real
 
 
 def _show_processes() -> list[Mount]:

@@ -14,12 +14,13 @@ from functools import partial
 import msgspec
 
 from inspan.containment.containment import hold
-from inspan.containment.programs import find_bwrap, find_program
+from inspan.containment.programs import find_bwrap
 from inspan.contracts.sandbox import Box, Isolation, Sandbox
 from inspan.errors import BadInput, SandboxUnusable
 from inspan.sandboxes.bwrap.git_guard import pin_files, protect_git
 from inspan.system import entry
 from inspan.system.loader import is_loader_variable
+from inspan.system.programs import find_helper
 
 from .trial import end_sentence, start_trial
 
@@ -82,7 +83,7 @@ def build_sandbox(engine: Engine) -> Sandbox:
 
 
 def _wrap(engine: Engine, argv: tuple[str, ...], box: Box) -> tuple[str, ...]:
-    program = find_program(engine.program)
+    program = find_helper(engine.program)
     words = (
         *(program, "run", "--rm", "--interactive", "--pull", "never", "--name", box.name),
         *("--cap-drop", "all", "--security-opt", "no-new-privileges", "--read-only", "--tmpfs", f"/tmp:{_TMPFS}"),
@@ -224,7 +225,7 @@ def _describe(engine: Engine, box: Box) -> str:
 
 
 def _find_engine(engine: Engine) -> str:
-    program = find_program(engine.program)
+    program = find_helper(engine.program)
     if not program:
         step = f"Install {engine.program}, or use bwrap."
         raise SandboxUnusable(f"The sandbox {engine.program} needs {engine.program}.", next_step=step)
