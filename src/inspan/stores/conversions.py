@@ -45,8 +45,9 @@ def keep_bytes_steps(git: Git, settings: Mapping[str, str]) -> Steps[None]:
     if os.path.exists(os.path.join(git.git_dir, _RULES)):
         os.rename(os.path.join(git.git_dir, _RULES), os.path.join(git.git_dir, _USERS_RULES))
     _write_rules(git, converts=True)
-    entries = yield from read_entries_steps(git)
-    if has_rules(git, settings, entries):
+    staged = b"" if (yield git.step(*_STAGED, stdout="staged")) else read_file(git.file("staged"))
+    if _has_rules(git, settings, staged):
+        entries = parse_entries(staged)
         converted = yield from _find_converted_steps(git, entries)
         # Without the times of a file git looks into it again.
         yield from place_entries_steps(git, {name: entries[name] for name in converted})
@@ -54,9 +55,8 @@ def keep_bytes_steps(git: Git, settings: Mapping[str, str]) -> Steps[None]:
 
 
 def read_entries_steps(git: Git) -> Steps[dict[bytes, Entry]]:
-    """The regular files of our index that are not in conflict; none where it is damaged."""
-    if (yield git.step(*_STAGED, stdout="staged")):
-        return {}
+    """The regular files of our index that are not in conflict."""
+    yield from check_step(git.step(*_STAGED, stdout="staged"))
     return parse_entries(read_file(git.file("staged")))
 
 
@@ -71,14 +71,14 @@ def parse_entries(staged: bytes) -> dict[bytes, Entry]:
     return found
 
 
-def has_rules(git: Git, settings: Mapping[str, str], entries: Iterable[bytes]) -> bool:
+def _has_rules(git: Git, settings: Mapping[str, str], staged: bytes) -> bool:
     """Whether anything may be converted at all; asking that of each file takes its time."""
     name = _ATTRIBUTES.encode()
     return (
         settings.get("core.autocrlf", "false").lower() not in ("false", "0", "no", "off", "")
         or "core.attributesfile" in settings
         or any(os.path.exists(path) for path in (_users_rules(git), os.path.join(git.top, _ATTRIBUTES)))
-        or any(each == name or each.endswith(b"/" + name) for each in entries)
+        or any(before + name + b"\0" in staged for before in (b"\t", b"/"))
     )
 
 
@@ -110,9 +110,11 @@ def settle_forms_steps(
 
     `changed` are those that the commit below does not have like this, `staged` is what the user's index had.
     """
-    entries = yield from read_entries_steps(git)
-    if not has_rules(git, settings, entries):
+    yield from check_step(git.step(*_STAGED, stdout="staged"))
+    told = read_file(git.file("staged"))
+    if not _has_rules(git, settings, told):
         return []
+    entries = parse_entries(told)
     _write_rules(git, converts=True)
     rules = yield from read_attributes_steps(git, entries, *_CONVERTING)
     _write_rules(git, converts=False)
@@ -185,9 +187,20 @@ def _find_converted_steps(git: Git, entries: Mapping[bytes, Entry]) -> Steps[set
             yield None
         if _read_size(os.path.join(top, name)) not in (None, size):
             found.add(name)
-    rules = yield from read_attributes_steps(git, names, "working-tree-encoding", "filter")
+    asked = names if _may_have_encodings(git, names) else found
+    rules = yield from read_attributes_steps(git, asked, "working-tree-encoding", "filter")
     encoded = {name for name, each in rules.items() if b"working-tree-encoding" in each}
     return {name for name in found | encoded if b"filter" not in rules.get(name, {})}
+
+
+def _may_have_encodings(git: Git, names: Iterable[bytes]) -> bool:
+    """Whether a file of rules names an encoding, or one is elsewhere: few do, and asking for each file takes long."""
+    top, name = os.fsencode(git.top), _ATTRIBUTES.encode()
+    files = [os.path.join(top, each) for each in (name, *names) if each == name or each.endswith(b"/" + name)]
+    files.append(os.fsencode(_users_rules(git)))
+    if b"attributesfile" in read_file(os.path.join(git.git_dir, "config")):
+        return True
+    return any(b"working-tree-encoding" in read_file(os.fsdecode(path)) for path in files if os.path.isfile(path))
 
 
 def _read_size(path: bytes) -> bytes | None:
