@@ -43,7 +43,7 @@ class EmulatedTerminal:
         self._stream = pyte.ByteStream(self.screen)
         self.written = b""
         self._fd, theirs = pty.openpty()
-        self.screen.write_process_input = self.type_keys  # Where the cursor is, for who asks.
+        self.screen.write_process_input = lambda data: self.type_keys(data)  # Where the cursor is, for who asks.
         _set_size(theirs, columns, rows)
         try:
             self.process = subprocess.Popen(
