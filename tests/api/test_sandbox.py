@@ -165,6 +165,32 @@ async def test_commands_run_at_the_same_time(kind: Kind) -> None:
         assert (await waiting).exit_code == 0
 
 
+async def test_the_loop_turns_between_commands_that_are_started_at_once(
+    bwrap: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn, started = 0, list[int]()
+    spawn = os.posix_spawn
+
+    def note_turn(*arguments: Any, **options: Any) -> int:
+        started.append(turn)
+        return spawn(*arguments, **options)
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    async with bwrap() as box:
+        monkeypatch.setattr(os, "posix_spawn", note_turn)
+        counting = asyncio.create_task(count_turns())
+        large = b"x" * 3_000_000
+        done = await asyncio.gather(*(box.exec(["wc", "-c"], stdin=large) for _ in range(4)))
+        counting.cancel()
+    assert [each.stdout for each in done] == [b"3000000\n"] * 4
+    assert len(set(started)) == 4, started
+
+
 async def test_a_teardown_ends_what_still_runs(kind: Kind, run_env: RunEnv) -> None:
     async with kind() as box:
         calling = asyncio.create_task(box.exec(["sh", "-c", _BEAT]))

@@ -128,7 +128,7 @@ def check_limits(found: dict[str, Any]) -> None:
     """Which limits can be held depends on the machine; those that cannot are told of with a way out."""
     held = "can be held by control groups" in found["detail"]
     assert found["state"] == ("ok" if held else "warning")
-    assert "--memory" in found["detail"] and (held or "Run as root" in found["next_step"])
+    assert "--pids" in found["detail"] and (held or "Run as root" in found["next_step"])
 
 
 def test_an_ordinary_users_podman_is_not_asked_for_what_makes_it_stay(user_cli_env: CliEnv) -> None:

@@ -285,6 +285,31 @@ def test_odd_names_are_listed_and_used_like_any_other(root: Root, ground: Ground
     [match] = call(root, "search", pattern="odd")["matches"]
     assert match["path"] == name
     assert json.loads(json.dumps(match)) == match
+    assert [("as JSON" in note) for note in listed["notes"]] == ([] if name.isprintable() else [True])
+
+
+def test_a_line_behind_the_end_is_told_of(root: Root, ground: Ground) -> None:
+    assert call(root, "read", path="kept.txt", offset=4)["notes"] == ["There is no line 4: the file has 3."]
+    (ground.inside / "empty").touch()
+    assert call(root, "read", path="empty")["notes"] == []
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize(
+    ("operation", "given"),
+    [("list", {}), ("read", {"path": "a"}), ("write", {"path": "a", "content": ""}), ("stat", {"path": "."})],
+)
+def test_a_root_that_was_deleted_is_told_of(
+    tmp_path: Path, operation: str, given: dict[str, object], again: bool
+) -> None:
+    (tmp_path / "root").mkdir()
+    root = Root(str(tmp_path / "root"))
+    (tmp_path / "root").rmdir()
+    if again:
+        (tmp_path / "root").mkdir()
+    assert "it was deleted" in str(refusal(root, operation, **given))
+    root.close()
+    assert not again or os.listdir(tmp_path / "root") == []
 
 
 def test_lines_are_found_by_expression_or_text(root: Root, ground: Ground) -> None:

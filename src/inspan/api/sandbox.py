@@ -4,6 +4,7 @@ import asyncio
 import os
 import weakref
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Self, cast
 
@@ -133,7 +134,11 @@ class AgentSandbox:
         check_timeout(timeout_s)
         run_id = f"box-{os.urandom(8).hex()}"
         groups = list(self._opened.held.command_groups) if self._opened else []
-        command = build_command(planned, argv, env=read_env(env), stdin=stdin, groups=groups, run_id=run_id)
+        # In a thread: it looks at many files of the system.
+        build = partial(build_command, env=read_env(env), stdin=stdin, groups=groups, run_id=run_id)
+        command = await call_in_thread(lambda: build(planned, argv))
+        if self._planned is not planned:
+            raise self._closed_error()
         running = start_command(command, timeout_s=timeout_s, limit_bytes=self._output_limit_bytes)
         self._running.add(running)
         try:

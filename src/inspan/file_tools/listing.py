@@ -9,7 +9,7 @@ from .root import refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from .root import Root
 
@@ -36,6 +36,7 @@ def list_folder(
             entries.append(entry)
     if any(str(entry["path"]).count("/") >= _DEEPEST - 1 and entry["kind"] == "folder" for entry in entries):
         notes.append(f"Not listed: what is more than {_DEEPEST} folders deep.")
+    notes += note_escapes(str(entry["path"]) for entry in entries)
     return {"path": path, "entries": entries, "notes": notes}
 
 
@@ -59,6 +60,13 @@ def check_limit(limit: int, most: int) -> None:
     """Raises `BadInput` for a number of entries or matches that nobody could read."""
     if not 1 <= limit <= most:
         raise BadInput("--limit", limit, f"it is not between 1 and {most}.", next_step="Give another.")
+
+
+def note_escapes(paths: "Iterable[str]") -> "list[str]":
+    """How names are to be given back that are not shown as they are, such as those that are not UTF-8."""
+    if all(path.isprintable() for path in paths):
+        return []
+    return ['A name with \\u in it is written as in JSON. To use it, give it as JSON, too: --input \'{"path": "…"}\'.']
 
 
 def find_kind(mode: int) -> str:

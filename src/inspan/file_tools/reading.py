@@ -26,6 +26,8 @@ def read_file(
     lines = split_lines(data)
     chosen = lines[offset - 1 : offset - 1 + limit] if limit else lines[offset - 1 :]
     shown, notes = _cut(chosen), list[str]()
+    if offset > max(1, len(lines)):
+        notes.append(f"There is no line {offset}: the file has {len(lines)}.")
     if len(shown) < len(chosen):
         notes.append(f"Cut after {MAX_TEXT_BYTES} bytes: go on with offset {offset + len(shown)}.")
     elif shown and len(shown[0]) < len(chosen[0]):

@@ -171,7 +171,12 @@ class Root:
             raise FileRefused(f"path {path!r}: {problem}", next_step=step)
 
     def make_relative(self, path: str) -> str:
-        """A path as it is opened: a whole one may begin with ROOT, as it was given. Raises `FileRefused`."""
+        """A path as it is opened: a whole one may begin with ROOT, as it was given. Raises `FileRefused`, also where
+        ROOT itself was deleted: another folder of its name is not the one that was opened.
+        """
+        if not os.fstat(self.fd).st_nlink:
+            step = "Start this program again once it is there."
+            raise FileRefused(f"ROOT {self.path!r}: it was deleted.", next_step=step)
         if not path or "\0" in path or not _is_name(path):
             problem = "it is empty, has a NUL in it, or half of a character."
             raise BadInput("path", path, problem, next_step="Name a file beneath ROOT.")

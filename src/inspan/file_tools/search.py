@@ -4,7 +4,7 @@ import os
 
 from inspan.errors import BadInput, FileRefused
 
-from .listing import check_limit, find_kind, walk
+from .listing import check_limit, find_kind, note_escapes, walk
 from .reading import is_binary, read_open_file
 
 TYPE_CHECKING = False
@@ -52,6 +52,7 @@ def search_files(
     notes = [f"Cut after {cut}: search a folder below, or for something else."] if cut else []
     if skipped:
         notes.append(f"Not searched, too large or with several names: {', '.join(skipped[:5])}.")
+    notes += note_escapes(str(match["path"]) for match in matches)
     return {"pattern": pattern, "matches": matches, "notes": notes}
 
 

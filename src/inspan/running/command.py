@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -24,7 +25,7 @@ from inspan.system import forking
 from inspan.system.cancellation import run_to_end
 from inspan.system.platform import open_exit_fd
 from inspan.system.threads import MAX_WAITING, call_in_thread
-from inspan.transports.process import Spawned, spawn
+from inspan.transports.process import Spawned, spawn, write_memory_file
 
 from .box_network import receive_listeners
 from .shutdown import close_liveness_pipe, kill
@@ -35,6 +36,8 @@ _READ_BYTES = 256 * 1024
 _GONE_S = 5.0
 _DRAIN_S = 5.0
 _MAX_HOSTS = 50
+_LARGE_BYTES = 1024 * 1024
+_turns: "WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]" = WeakKeyDictionary()
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +139,7 @@ async def _run(command: Command, timeout_s: float | None, limit_bytes: int) -> E
     groups = command.entry.groups if command.entry else []
     killed_before = count_memory_kills(groups)
     started = time.monotonic()
-    spawned = _spawn(command)
+    spawned = await _start(command)
     way_out = _WayOut(command)
     streams = [_Stream(fd, limit_bytes=limit_bytes) for fd in (spawned.stdout, spawned.stderr)]
     exited, code = _watch_exit(spawned)
@@ -165,14 +168,32 @@ async def _run(command: Command, timeout_s: float | None, limit_bytes: int) -> E
     )
 
 
-def _spawn(command: Command) -> Spawned:
+async def _start(command: Command) -> Spawned:
+    """One command after the other, and the loop turns in between: those that are started at once would stop it for as
+    long as all of them take together.
+    """
+    stdin: bytes | int = command.stdin
+    if len(command.stdin) > _LARGE_BYTES:
+        stdin = await call_in_thread(lambda: write_memory_file(command.stdin), limit=MAX_WAITING, undo=os.close)
+    loop = asyncio.get_running_loop()
+    try:
+        async with _turns.setdefault(loop, asyncio.Lock()):
+            await asyncio.sleep(0)
+            given, stdin = stdin, b""
+            return _spawn(command, given)
+    finally:
+        if isinstance(stdin, int):
+            os.close(stdin)
+
+
+def _spawn(command: Command, stdin: bytes | int) -> Spawned:
     """Not in a thread: a process is tied to the life of the one that starts it."""
     try:
         with forking.opening:
             spawned = spawn(
                 command.argv,
                 command.env,
-                stdin=command.stdin,
+                stdin=stdin,
                 liveness_pipe=command.liveness_pipe,
                 setup=build_setup(command.entry),
             )

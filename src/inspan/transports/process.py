@@ -49,7 +49,7 @@ def spawn(
     argv: "list[str]",
     env: "Mapping[str, str]",
     *,
-    stdin: "bytes | None",
+    stdin: "bytes | int | None",
     liveness_pipe: bool,
     watch: bool = False,
     setup: "Setup | None" = None,
@@ -57,16 +57,17 @@ def spawn(
 ) -> Spawned:
     """Starts `argv` in a session of its own; all of its stdin lies ready in memory. Raises `OSError`.
 
+    A descriptor as `stdin`, as `write_memory_file` gives it, is closed in any case.
     Without a `stdin` it gets a pipe, of which we keep the other end. With `watch`, `was_read` can tell later whether
     anything of it was read. A `setup` is done on the way; where the caller has one thread and little memory it `forks`
     for that, which is quicker than starting another Python.
     """
-    opened: list[int] = []
+    opened: list[int] = [stdin] if isinstance(stdin, int) else []
     try:
         stdout, stdout_end = _open_pipe(opened, blocking=False)
         stderr, stderr_end = _open_pipe(opened, blocking=False)
         life_end, life = _open_pipe(opened, blocking=True) if liveness_pipe else (-1, -1)
-        given, kept = _open_pipe(opened, blocking=False) if stdin is None else (_write_memory_file(opened, stdin), -1)
+        given, kept = _open_pipe(opened, blocking=False) if stdin is None else (_give(opened, stdin), -1)
         link, link_end = _open_link(opened) if setup and setup["ports"] else (-1, -1)
         for fd in (stdout_end, stderr_end, *([given] if stdin is None else [])):
             os.set_blocking(fd, True)
@@ -90,6 +91,21 @@ def spawn(
         if fd != watched:
             os.close(fd)
     return Spawned(pid=pid, stdin=kept, stdout=stdout, stderr=stderr, life=life, given=watched, link=link)
+
+
+def write_memory_file(data: bytes) -> int:
+    """All of a process's stdin, lying ready in memory; the caller closes the descriptor."""
+    fd = move_fd_up(create_memory_file("stdin"))
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.lseek(fd, 0, os.SEEK_SET)
+        os.utime(fd, ns=(0, 0))
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
 
 
 def was_read(fd: int) -> "bool | None":
@@ -170,12 +186,8 @@ def _open_pipe(opened: "list[int]", *, blocking: bool) -> "tuple[int, int]":
     return read, write
 
 
-def _write_memory_file(opened: "list[int]", data: bytes) -> int:
-    fd = move_fd_up(create_memory_file("stdin"))
-    opened.append(fd)
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-    os.lseek(fd, 0, os.SEEK_SET)
-    os.utime(fd, ns=(0, 0))
-    return fd
+def _give(opened: "list[int]", stdin: "bytes | int") -> int:
+    if isinstance(stdin, int):
+        return stdin
+    opened.append(write_memory_file(stdin))
+    return opened[-1]
