@@ -1,4 +1,4 @@
-"""The cache of an agent's program that its runs share: written outside of any sandbox only, since it is run from there."""
+"""The cache that runs of an agent share: programs start from there, so no sandbox may write it."""
 
 import os
 import subprocess
