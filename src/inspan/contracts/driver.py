@@ -314,8 +314,9 @@ class ProgramSpec(msgspec.Struct, frozen=True, kw_only=True):
     Versions below `oldest` cannot work; those from `tested` to the one of `install` were tested. `required_flags` are
     the options that `launch` uses: what the program prints for `help_args` must name them. `probe_env` keeps it quiet
     while it is asked for its version. `hosted` says that the program is inspan itself, `pinned` that only the installed
-    version is meant, `shares_cache` that runs may share its cache folder. `bundled_bwrap` is where it brings
-    bubblewrap.
+    version is meant, `shares_cache` that runs may share its cache folder. A program that unpacks itself there, for
+    whatever it is started, names that folder by `unpack_variable`: a run in a sandbox can only read it. `bundled_bwrap`
+    is where it brings bubblewrap.
     """
 
     command: str = ""
@@ -328,6 +329,7 @@ class ProgramSpec(msgspec.Struct, frozen=True, kw_only=True):
     help_args: tuple[str, ...] = ("--help",)
     bundled_bwrap: str = ""
     shares_cache: bool = False
+    unpack_variable: str = ""
     hosted: bool = False
     pinned: bool = False
 

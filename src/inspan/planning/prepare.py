@@ -24,7 +24,7 @@ from inspan.redaction import Gate, SecretSet
 from inspan.running.prepared_run import PreparedRun
 from inspan.runs.projects import project_of
 from inspan.stores.event_log import begin_log
-from inspan.stores.paths import cache_home, make_private_folder, runtime_home, state_home
+from inspan.stores.paths import make_private_folder, runtime_home, state_home
 from inspan.stores.run_folder import (
     RunFolder,
     claim_folder,
@@ -73,6 +73,7 @@ from .resume import (
     update_reported,
 )
 from .route import find_named_url
+from .shared_cache import find_shared_cache
 from .tool_server import NAME, add_tool_server, build_tool_bridge
 
 _FIRST_PORT, _LAST_PORT = 49152, 65535
@@ -432,7 +433,7 @@ def _build_launch_context(
         attachments=choice.attachments,
         provider=choice.provider,
         wire=choice.driver.provider.wire,
-        cache=_make_shared_cache(choice.driver, env) if choice.driver.program.shares_cache else "",
+        cache=_find_cache(choice, env),
         base_url="" if choice.route.uses_gateway else choice.route.url,
         secrets=secrets_of_servers(choice.task.mcp_servers.values()),
         python=sys.executable if choice.program.package else "",
@@ -440,8 +441,11 @@ def _build_launch_context(
     )
 
 
-def _make_shared_cache(driver: Driver, env: Mapping[str, str]) -> str:
-    return make_private_folder(os.path.join(cache_home(env), "agents", driver.program.command))
+def _find_cache(choice: Choice, env: Mapping[str, str]) -> str:
+    """The cache that runs share: in a box only where it is filled already, since there it can only be read."""
+    program = choice.driver.program
+    is_shared = program.unpack_variable if choice.sandbox.boundary else program.shares_cache
+    return find_shared_cache(choice.driver, env) if is_shared else ""
 
 
 def _collect_path_placeholders(
@@ -539,12 +543,15 @@ def _build_box(
         if context.config
         else list(_make_state_paths(choice.driver, added))
     )
-    kept += [context.cache] if context.cache else []
     own = (*(path for path in kept if os.path.exists(path)), claimed.folder.agent_folder, added["TASK_FOLDER"])
     from .box import build_box  # Start-up time: few runs have a sandbox.
 
     box = build_box(choice, env=env, reads=launch.reads, kept=own, state=claimed.state)
-    return msgspec.structs.replace(box, ports=(_find_port(context.endpoint),) if context.endpoint else ())
+    return msgspec.structs.replace(
+        box,
+        readable=(*box.readable, *filter(None, (context.cache,))),
+        ports=(_find_port(context.endpoint),) if context.endpoint else (),
+    )
 
 
 def _build_entry(choice: Choice, context: LaunchContext, box: Box, env: Mapping[str, str]) -> Entry | None:

@@ -129,6 +129,10 @@ def resolve_task(task: Task, env: Mapping[str, str]) -> Choice:
         sandbox.check(box)
         containment.probe(sandbox, box, cache=cache_home(env))
         method = containment.METHODS[0] if sandbox.holds else method
+    if sandbox.boundary and driver.program.unpack_variable:
+        from .shared_cache import fill_shared_cache  # Start-up time: few programs unpack themselves.
+
+        fill_shared_cache(driver, program, env)
     choice = Choice(
         task=task,
         driver=driver,

@@ -118,6 +118,7 @@ DRIVER = Driver(
         # Else it answers with a newer version that lies in its cache.
         probe_env={"COPILOT_AUTO_UPDATE": "false"},
         shares_cache=True,
+        unpack_variable="COPILOT_CACHE_HOME",
     ),
     provider=Provider(
         wire="messages",
