@@ -24,6 +24,7 @@ class CliEnv:
         self.root = root
         self.work = root / "work"
         self.prefix = list(prefix)
+        self.python = sys.executable
         self.processes: list[subprocess.Popen[bytes]] = []
         for name in ("home", "state", "cache", "data", "work"):
             (root / name).mkdir()
@@ -45,7 +46,7 @@ class CliEnv:
         return self.root / "state" / "inspan"
 
     def argv(self, *arguments: str) -> list[str]:
-        return [*self.prefix, sys.executable, "-m", "inspan", *arguments]
+        return [*self.prefix, self.python, "-m", "inspan", *arguments]
 
     def inspan(
         self,

@@ -3,6 +3,8 @@
 import os
 import shutil
 import subprocess
+import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -71,3 +73,40 @@ def test_an_agents_program_that_only_the_working_folder_has_is_refused(each_user
     assert refused.returncode != 0
     assert f"found at {program} alone" in refused.stderr and f"INSPAN_GOOSE_BIN={program}" in refused.stderr
     assert not (project.parent / "started").exists()
+
+
+def test_no_module_that_a_box_has_left_is_imported_by_inspan(each_user_env: CliEnv, fake: Fake, project: Path) -> None:
+    marker = each_user_env.root / "imported-outside"
+    module = f"open({str(marker)!r}, 'a').write(__name__ + chr(10))\nraise ImportError\n"
+    names = sorted({*sys.stdlib_module_names, "msgspec", "httptools", "click", "rich", "claude_agent_sdk"} - {"sys"})
+    found = run_in_box(
+        each_user_env,
+        fake,
+        env={"PYTHONPATH": str(project / "tools")},
+        planted=f"[open(at + name + '.py', 'w').write({module!r}) for name in {names!r} for at in ('', 'tools/')]",
+    )
+    assert len(found["planted"]) == 2 * len(names)
+    assert not marker.exists(), marker.read_text()
+
+
+def test_inspan_itself_cannot_be_changed_where_it_lies_in_the_working_folder(
+    each_user_env: CliEnv, fake: Fake, project: Path
+) -> None:
+    own = project / "deep" / "own"
+    venv.create(own, symlinks=True)
+    (packages,) = own.glob("lib/python*/site-packages")
+    (packages / "inspan.pth").write_text("\n".join(path for path in sys.path if path.endswith(("-packages", "src"))))
+    if each_user_env.prefix:
+        subprocess.run(["chown", "-R", str(each_user_env.root.stat().st_uid), str(own)], check=True)
+    each_user_env.python = str(own / "bin" / "python")
+    found = run_in_box(
+        each_user_env,
+        fake,
+        program=f"os.unlink('{own}/bin/python')",
+        package=f"write('{packages}/other.pth')",
+        moved=f"os.rename('{own}', 'moved')",
+        moved_around=f"os.rename('{own.parent}', 'moved')",
+        beside=f"write('{own.parent}/beside')",
+    )
+    assert found.pop("beside") == "written"
+    assert set(found.values()) <= {"OSError", "PermissionError"}, found

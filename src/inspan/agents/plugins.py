@@ -1,11 +1,14 @@
 """Drivers that other packages bring, by the entry point `inspan.drivers`. Looked for only when somebody asks by name
 for an agent that is not ours, or for a list: looking takes longer than the rest of a start."""
 
+import os
+import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from inspan.contracts.driver import Driver
 from inspan.errors import NotAnAgent
+from inspan.system.programs import is_within, leads_through, list_exposed_folders
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -41,7 +44,17 @@ def load_plugin_driver(name: str) -> Driver | None:
 def _load_entry_points() -> "dict[str, EntryPoint]":
     from importlib.metadata import entry_points  # Start-up time: 20 ms that few runs need.
 
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
+    return {entry.name: entry for entry in entry_points(group=GROUP) if not _lies_in_project(entry)}
+
+
+def _lies_in_project(entry: "EntryPoint") -> bool:
+    """Whether it is no package that somebody has installed, but files that lie where agents work."""
+    try:
+        exposed = list_exposed_folders(os.getcwd())
+    except FileNotFoundError:
+        return False
+    place = os.path.abspath(str(entry.dist.locate_file(""))) if entry.dist else ""
+    return bool(place) and not is_within(place, sys.prefix) and leads_through(place, exposed)
 
 
 def _plugin_error(entry: "EntryPoint", problem: str) -> NotAnAgent:

@@ -11,7 +11,7 @@ from inspan.contracts.sandbox import Box, GitFolders
 from inspan.errors import SandboxUnusable
 from inspan.protocol.network import NetworkPolicy
 from inspan.stores.git_settings import read_git_sources
-from inspan.stores.paths import data_home, make_private_folder, runtime_home, state_home
+from inspan.stores.paths import cache_home, data_home, make_private_folder, runtime_home, state_home
 from inspan.stores.repository import (
     Repository,
     find_nested_repositories,
@@ -19,7 +19,7 @@ from inspan.stores.repository import (
     is_own_git_data,
     read_plain_file,
 )
-from inspan.system.programs import is_within, leads_out, list_exposed_folders
+from inspan.system.programs import OWN_ROOT, is_within, leads_out, list_exposed_folders
 
 from .image_programs import list_shown
 from .resolve import Choice
@@ -109,7 +109,11 @@ def build_box(
         home=home if choice.private else "",
         programs=_select_shown(programs, home=home, folders=folders),
         repositories=protected.repositories,
-        pinned=(*protected.pinned, *_list_settings((task.cwd, *(task.extra_dirs if works else ())))),
+        pinned=(
+            *protected.pinned,
+            *_list_settings((task.cwd, *(task.extra_dirs if works else ()))),
+            *(_list_own_code(folders, env) if choice.private and works else ()),
+        ),
         network=choice.network,
         image=task.image,
         nesting=not works,  # Only there an agent's own sandbox is left on.
@@ -137,7 +141,7 @@ def build_command_box(
         home=home,
         programs=_select_shown(programs, home=home, folders=(cwd,)),
         repositories=protected.repositories,
-        pinned=(*protected.pinned, *_list_settings((cwd,))),
+        pinned=(*protected.pinned, *_list_settings((cwd,)), *_list_own_code((cwd,), env)),
         network=network,
     )
 
@@ -240,7 +244,7 @@ def _list_programs(
     yield from (env[name] for name in _TOOL_VARIABLES if os.path.isabs(env.get(name, "")))
     for prefix in (sys.prefix, sys.base_prefix):
         yield from (os.path.join(prefix, name) for name in ("bin", "lib")) if _is_too_wide(prefix, home) else (prefix,)
-    yield os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+    yield OWN_ROOT
     yield data_home(env)
     entries = [*env.get("PATH", "").split(os.pathsep), os.path.join(env.get("VIRTUAL_ENV", ""), "bin")]
     on_path = (os.path.join(entry, "program") for entry in entries if os.path.isabs(entry))
@@ -258,6 +262,30 @@ def _list_image_programs(
     paths = [each for path in kept for each in dict.fromkeys((os.path.abspath(path), os.path.realpath(path)))]
     yield from list_shown(paths, (*_list_beside(kept, home=home, folders=folders), data_home(env)))
     yield from (path for path in _list_home_tools(home) if "/git/" in path or path.endswith(".gitconfig"))
+
+
+def _list_own_code(folders: Sequence[str], env: Mapping[str, str]) -> Iterator[str]:
+    """What inspan itself is made of and starts, where it lies in folders that a box may write; raises `SandboxUnusable`
+    where it cannot be kept from that.
+
+    Its process goes on outside of the box, and loads and starts from there, today and the next time.
+    """
+    own = (sys.prefix, sys.base_prefix, OWN_ROOT, data_home(env), cache_home(env))
+    for path in dict.fromkeys(filter(os.path.exists, own)):
+        for folder in folders:
+            if path == folder or is_within(folder, os.path.join(OWN_ROOT, "inspan")):
+                raise _refuse_own_code(f"inspan itself is a part of {folder}")
+            if is_within(path, folder):
+                if os.path.realpath(path) != os.path.join(os.path.realpath(folder), os.path.relpath(path, folder)):
+                    raise _refuse_own_code(f"inspan was started by {path}, to which a link in {folder} leads")
+                yield path
+
+
+def _refuse_own_code(problem: str) -> SandboxUnusable:
+    return SandboxUnusable(
+        f"{problem}: an agent that works there could change what runs outside of its sandbox.",
+        next_step="Install inspan elsewhere, such as with `uv tool install inspan`, and start that one.",
+    )
 
 
 def _list_home_tools(home: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from inspan.protocol.plan import Plan
 from inspan.running.prepared_run import PreparedRun
 from inspan.running.spawn_agent import build_setup
 from inspan.system.platform import create_memory_file
-from inspan.system.programs import list_kept_exposed
+from inspan.system.programs import list_exposed_folders, list_kept_exposed, list_trusted_modules
 from inspan.transports.process import DEFAULT_SIGNALS, ENDING_SIGNALS, move_fd_up
 
 
@@ -51,7 +51,7 @@ def _build_payload(prepared: PreparedRun) -> dict[str, object]:
     """What the boot script reads before it can import anything: plain values only."""
     plan, process = prepared.plan, prepared.plan.process
     return {
-        "path": [path for path in sys.path if path],
+        "path": _list_module_places(plan),
         "argv": process.argv,
         "env": process.env,
         "stdin": None if process.keeps_stdin else process.stdin,
@@ -67,6 +67,12 @@ def _build_payload(prepared: PreparedRun) -> dict[str, object]:
         "session_lock": prepared.session_lock,
         "listener": prepared.listener.fileno() if prepared.listener else -1,
     }
+
+
+def _list_module_places(plan: Plan) -> list[str]:
+    """Where the supervisor finds its modules: it loads most of them while the agent works."""
+    folders = list_exposed_folders(plan.task.cwd, *plan.task.extra_dirs) if plan.process.private else ()
+    return list_trusted_modules(folders)
 
 
 def _strip_plan(plan: Plan) -> Plan:

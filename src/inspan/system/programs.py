@@ -5,6 +5,7 @@ would start it, outside of every sandbox.
 """
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ _PROJECT_FOLDERS = frozenset({".venv", "venv", ".direnv", ".tox", ".nox", "node_
 _HELPERS = ("git", "bwrap", "unshare", "setpriv", "podman", "docker")
 _MAX_LINKS = 40
 _MAX_KEPT = 500
+# The folder that inspan is imported from.
+OWN_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _exposed: dict[str, None] = {}
 _found: dict[tuple[str, ...], str] = {}
 _tops: dict[str, tuple[str, ...]] = {}
@@ -82,6 +85,19 @@ def expose_folders(folders: Iterable[str]) -> None:
 def list_kept_exposed() -> list[str]:
     """The folders of `expose_folders` that were kept, for another process that does the same work."""
     return list(_exposed)
+
+
+def list_trusted_modules(folders: Sequence[str]) -> list[str]:
+    """Where Python may look for modules while an agent writes to these folders: not in them.
+
+    The current folder is among the places if Python was started with `-m`, and a variable can name others. What inspan
+    itself is made of stays: a sandbox keeps it from being written.
+    """
+    own = (sys.prefix, OWN_ROOT)
+    places = [os.path.abspath(place) for place in sys.path if place]
+    return [
+        place for place in places if any(is_within(place, each) for each in own) or not leads_through(place, folders)
+    ]
 
 
 def leads_through(path: str, folders: Sequence[str]) -> bool:
