@@ -132,8 +132,9 @@ def test_another_folder_can_be_worked_in(cli_env: CliEnv, style: Style, box: str
     )
     done = cli_env.run(style.agent, scenario, "--sandbox", box, "--add-dir", str(ground.sibling))
     check_end(cli_env, done.run_id, end=DONE, usage=PER_CALL + PER_CALL)
-    # A box pins where git takes its settings from, in a file that changes nothing for git.
-    assert [each for each in ground.changes() if not each.endswith("/.git/commondir")] == [str(path)]
+    # A box takes the names that git reads settings from, by what changes nothing for git.
+    taken = tuple(f"/.git/{name}" for name in ("commondir", "hooks", "modules", "worktrees", "remotes", "branches"))
+    assert [each for each in ground.changes() if not each.endswith(taken)] == [str(path)]
     return None
 
 

@@ -212,7 +212,7 @@ def test_a_wrapper_that_cannot_be_started_is_an_outcome(
 ) -> None:
     use_fake_agent("begin(); finish()")
     monkeypatch.setenv("INSPAN_CONTAINMENT", "unshare")
-    monkeypatch.setattr("inspan.containment.containment.find_program", "/no/such/{}".format)
+    monkeypatch.setattr("inspan.containment.containment.find_helper", "/no/such/{}".format)
     before, heard = descriptors(), list[Event]()
     result = asyncio.run(inspan.run(run_env.task, on_event=heard.append))
     assert (result.outcome, result.reason) == ("failed", "environment")

@@ -132,7 +132,7 @@ def test_a_run_that_cannot_be_started_is_reported_too(
 ) -> None:
     use_fake_agent(_WORKS)
     monkeypatch.setenv("INSPAN_CONTAINMENT", "unshare")
-    monkeypatch.setattr("inspan.containment.containment.find_program", "/no/such/{}".format)
+    monkeypatch.setattr("inspan.containment.containment.find_helper", "/no/such/{}".format)
     notes = Notes()
     result = asyncio.run(inspan.run(run_env.task, reporter=notes))
     assert (result.outcome, result.reason) == ("failed", "environment")

@@ -487,6 +487,8 @@ def test_a_commit_in_a_linked_worktree_reaches_its_repository(
         files=f"write('{repository}/new')",
     )
     assert found.pop("commit") == 0
+    found.pop("files")
+    assert not (repository / "new").exists(), "what lies around the worktree is the box's own"
     assert set(found.values()) <= _REFUSED, found
     done = subprocess.run(
         [*each_user_env.prefix, "git", "log", "--format=%s", "-1", "linked"],
@@ -514,6 +516,8 @@ def test_a_repository_above_the_working_folder_can_be_committed_to(
         hook=f"write('{repository}/.git/hooks/pre-push')",
     )
     assert found.pop("commit") == 0
+    found.pop("above")
+    assert not (repository / "above").exists(), "what lies around the folder is the box's own"
     assert set(found.values()) <= _REFUSED, found
 
 

@@ -322,6 +322,8 @@ def _list_parts(program: str, home: str) -> Iterator[str]:
 
 def _is_prefix(folder: str, home: str) -> bool:
     """Whether a folder is that of a virtual environment, of conda, or of a language or a package manager."""
+    if os.path.basename(folder) in _TOOL_PATHS and os.path.basename(folder).startswith("."):
+        return True  # Of another home than this one.
     if _is_too_wide(folder, home) or os.path.lexists(os.path.join(folder, ".git")):
         return False
     if any(os.path.exists(os.path.join(folder, name)) for name in ("pyvenv.cfg", "conda-meta")):

@@ -12,6 +12,8 @@ from typing import Any
 # Of some project, whichever it is: no program of the system is ever in there.
 _PROJECT_FOLDERS = frozenset({".venv", "venv", ".direnv", ".tox", ".nox", "node_modules"})
 _HELPERS = ("git", "bwrap", "unshare", "setpriv", "podman", "docker")
+# Whoever lets an agent write these has no other programs to start.
+_SYSTEM = ("/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin")
 _MAX_LINKS = 40
 _MAX_KEPT = 500
 # The folder that inspan is imported from.
@@ -66,10 +68,15 @@ def strip_path(path: str, *, avoid: Sequence[str]) -> str:
 def list_exposed_folders(*folders: str) -> tuple[str, ...]:
     """What is open to an agent that works in these folders: they, by both of their names, and the work tree around.
 
-    That of a whole home is left out: few of its files are a project's. So is the root of all folders.
+    That of a whole home is left out: few of its files are a project's. So are the
+    system's own folders of programs, and what they lie in.
     """
     found = dict.fromkeys(each for folder in folders for each in _list_around(folder))
-    return tuple(folder for folder in found if folder != os.sep)
+    return tuple(folder for folder in found if not _is_systems(folder))
+
+
+def _is_systems(folder: str) -> bool:
+    return any(is_within(each, folder) for each in _SYSTEM)
 
 
 def expose_folders(folders: Iterable[str]) -> None:
@@ -77,6 +84,7 @@ def expose_folders(folders: Iterable[str]) -> None:
 
     Those that PATH does not lead to now are not kept: a program may start runs in very many.
     """
+    folders = [folder for folder in folders if not _is_systems(folder)]
     entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
     ways = [*filter(os.path.isabs, entries), *filter(None, map(find_program, _HELPERS))]
     _exposed.update(dict.fromkeys(folder for folder in folders if any(leads_through(way, (folder,)) for way in ways)))

@@ -22,8 +22,14 @@ def _wrap(argv: tuple[str, ...], box: Box) -> tuple[str, ...]:
     held += [] if box.nesting else ["--disable-userns"]
     held += ["--seccomp", str(FILTER_FD)] if build_filter(nesting=box.nesting) else []
     machine = show_system(box) if box.private else show_machine()
-    held += [word for name, value in box.env.items() for word in ("--setenv", name, value)]
+    held += [word for name, value in _list_variables(box).items() for word in ("--setenv", name, value)]
     return (find_bwrap(), *held, *_flatten(machine), *_mount_folders(box), "--chdir", box.cwd, "--", *argv)
+
+
+def _list_variables(box: Box) -> dict[str, str]:
+    """From a part of a repository git looks for the whole by going up, and stops where another file system begins."""
+    is_part = any(box.cwd != git.top for git in box.repositories)
+    return {**({"GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"} if is_part else {}), **box.env}
 
 
 def _mount_folders(box: Box) -> list[str]:
