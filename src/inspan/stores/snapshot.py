@@ -142,9 +142,9 @@ def _run_diff(folder: str, arguments: Sequence[str], now: str, paths: Sequence[s
         return
     git = build_git(folder, top=_find_current_top(snapshot), scratch="reader")
     git = _use_current_folder(git)
-    step = git.step(*arguments, snapshot.before, after, "--", *paths)
     with TemporaryFile() as told:
         try:
+            step = git.step(*arguments, snapshot.before, after, "--", *paths)
             process = subprocess.Popen(
                 step.argv, env=step.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=told
             )
