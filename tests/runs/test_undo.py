@@ -601,7 +601,7 @@ def test_two_at_once_exclude_each_other(repository: UndoRepository) -> None:
         (Snapshot(problem="No snapshot was taken."), "No snapshot was taken."),
         (Snapshot(top="/", before="1"), "The run was lost before its second snapshot."),
         (Snapshot(top="/nowhere", before="1", after="2"), "The work tree /nowhere is gone."),
-        (Snapshot(top="/", before="1" * 40, after="2" * 40), "`git diff-tree` failed: fatal: bad object"),
+        (Snapshot(top="/", before="1" * 40, after="2" * 40), "its .git was deleted, replaced or damaged."),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
