@@ -131,14 +131,14 @@ def check_limits(found: dict[str, Any]) -> None:
     assert "--pids" in found["detail"] and (held or "Run as root" in found["next_step"])
 
 
-def test_an_ordinary_users_podman_is_not_asked_for_what_makes_it_stay(user_cli_env: CliEnv) -> None:
+def test_a_podman_that_answers_nothing_is_not_said_to_work(user_cli_env: CliEnv) -> None:
     folder = user_cli_env.root / "bin"
     folder.mkdir()
-    (folder / "podman").write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\n')
+    (folder / "podman").write_text("#!/bin/sh\n")
     (folder / "podman").chmod(0o755)
     found = run_doctor(user_cli_env, env={"PATH": f"{folder}:{os.environ['PATH']}"})
-    assert found["sandbox podman"]["state"] == "ok"
-    assert set((folder / "asked").read_text().splitlines()) == {"--version"}
+    assert found["sandbox podman"]["state"] == "warning"
+    assert found["sandbox podman"]["next_step"]
     check_limits(found["limits"])
 
 
