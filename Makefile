@@ -7,7 +7,7 @@ NEWEST := pyproject.toml requirements/core.txt requirements/test.txt
 # Bytecode is kept, also where the environment asks for none: else each worker compiles every test each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test soak check matrix bench docs pictures lock programs clean
+.PHONY: demo test soak check matrix bench docs pictures web web-check lock programs clean
 
 demo: .venv/.core
 	@$(BIN)/inspan demo
@@ -39,6 +39,21 @@ docs: .venv/.test
 # The pictures of the README, from real sessions.
 pictures: .venv/.test programs
 	$(BIN)/python -m tests.pictures
+
+# The page, built into the package; it is committed, so that nobody needs Node to use it.
+web: web/node_modules/.installed
+	cd web && npm run --silent build
+
+# Types and tests of the page, and whether what is committed is what its source builds to.
+web-check: web/node_modules/.installed
+	cd web && npm run --silent check && npm test --silent
+	@built=$$(mktemp -d) && trap 'rm -rf "$$built"' EXIT && cd web && INSPAN_WEB_OUT="$$built" npm run --silent build \
+	  && { diff -r "$$built" ../src/inspan/web || { echo "src/inspan/web is not what web/ builds to: make web"; exit 1; }; }
+
+web/node_modules/.installed: web/package.json web/package-lock.json
+	@command -v node >/dev/null || { echo "the page is built with Node 20.19 or newer, and there is none"; exit 2; }
+	cd web && npm ci --silent
+	@touch $@
 
 # System programs that tests use: installed where it may be done, else their tests are skipped by name.
 programs:
@@ -90,4 +105,4 @@ lock: .venv/bin/python
 	  --no-annotate pyproject.toml --all-extras --group test --group docs --group check -o requirements/test.txt
 
 clean:
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis web/node_modules

@@ -138,8 +138,12 @@ class CliEnv:
 
     def supervisor(self, run_id: str) -> int:
         """The pid of a run's supervisor."""
-        (found,) = wait_until(lambda: self.find_supervisors(run_id), "a supervisor")
-        return found
+
+        def find() -> list[int]:
+            found = self.find_supervisors(run_id)
+            return found if len(found) == 1 else []  # For a moment, whoever has started it holds the lock, too.
+
+        return wait_until(find, "one supervisor")[0]
 
     def find_supervisors(self, run_id: str) -> list[int]:
         """The process that holds a run's lock and writes its own log; none before the run's start and after its end.
@@ -239,7 +243,12 @@ def list_pids() -> list[int]:
 
 def processes_of(run_id: str) -> list[int]:
     """Every living process that was started by a run: its id is in the environment of all of them."""
-    wanted = os.fsencode(f"JRUN_ID={run_id}")
+    return list_holders(f"JRUN_ID={run_id}")
+
+
+def list_holders(variable: str) -> list[int]:
+    """Every living process that was started with this in its environment."""
+    wanted = os.fsencode(variable)
     return [pid for pid in list_pids() if wanted in _read_environment(pid).split(b"\0")]
 
 

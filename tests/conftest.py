@@ -15,6 +15,7 @@ import pytest
 from inspan.agents.program import find_bundled_file
 from inspan.agents.registry import load_drivers
 
+from .browser import Browser, find_chromium
 from .cli_env import CliEnv, short_folder
 from .npm_registry import Registry
 from .package_index import index_environment
@@ -96,6 +97,17 @@ def binaries() -> dict[str, str]:
     missing = [name for name, path in found.items() if not path]
     assert not missing, f"not installed: {missing}; run `make test`"
     return found
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A real Chromium that the tests of a worker share."""
+    program = find_chromium()
+    if not program:
+        skip("no-chromium")
+    made = Browser(program, tmp_path_factory.mktemp("browser"))
+    yield made
+    made.close()
 
 
 @pytest.fixture

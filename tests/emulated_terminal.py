@@ -33,13 +33,34 @@ def take_terminal(argv: Sequence[str]) -> list[str]:
     return [sys.executable, "-ISc", _TAKE_TERMINAL, *argv]
 
 
+class _Screen(pyte.HistoryScreen):
+    """Keeps the rows that the terminal itself has broken at its edge; those that end with a newline there are whole."""
+
+    def __init__(self, columns: int, rows: int) -> None:
+        super().__init__(columns, rows, history=10_000, ratio=0.5)
+        self.broken: list[str] = []
+        self._draws = False
+
+    def draw(self, data: str) -> None:
+        self._draws = True
+        try:
+            super().draw(data)
+        finally:
+            self._draws = False
+
+    def linefeed(self) -> None:
+        if self._draws:
+            self.broken.append(self.display[self.cursor.y])
+        super().linefeed()
+
+
 class EmulatedTerminal:
     """Starts a command as the leader of its own session, on a terminal of its own; a context manager, which ends it."""
 
     def __init__(
         self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], columns: int = 80, rows: int = 24
     ) -> None:
-        self.screen = pyte.HistoryScreen(columns, rows, history=10_000, ratio=0.5)
+        self.screen = _Screen(columns, rows)
         self._stream = pyte.ByteStream(self.screen)
         self.written = b""
         self._fd, theirs = pty.openpty()
@@ -74,6 +95,12 @@ class EmulatedTerminal:
     def text(self) -> str:
         """All of it."""
         return "\n".join(self.scrolled)
+
+    @property
+    def broken(self) -> list[str]:
+        """The rows with several words that the terminal has broken; one word may be wider than it, as a path is."""
+        rows = (row.strip() for row in self.screen.broken)
+        return [row for row in rows if " " in row and not row.startswith("`")]
 
     def wait_for(self, is_there: Callable[[], object], what: str) -> None:
         """Reads until the screen is as it should be; a generous time that a healthy machine never needs."""

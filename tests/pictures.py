@@ -13,8 +13,12 @@ from xml.sax.saxutils import escape
 
 from pyte.screens import Char
 
+from tests.browser import Browser, find_chromium
 from tests.cli_env import CliEnv, short_folder
 from tests.emulated_terminal import EmulatedTerminal
+from tests.server.server_process import ServerProcess
+from tests.web import tour
+from tests.web.conftest import WIDE, WebPage
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 COLUMNS = 84
@@ -25,16 +29,19 @@ class Theme(NamedTuple):
     """Colours of a terminal; those of the characters by the names that pyte gives them."""
 
     background: str
+    edge: str
     colours: dict[str, str]
 
 
 THEMES = {
     "light": Theme(
-        "#ffffff",
+        "#f6f8fa",
+        "#d0d7de",
         {"default": "#24292f", "cyan": "#0b6e8a", "red": "#c21f2b", "green": "#17702e", "brown": "#8a5a00"},
     ),
     "dark": Theme(
         "#15181c",
+        "#30363d",
         {"default": "#d7dce2", "cyan": "#5cc8e0", "red": "#ff7b72", "green": "#56d364", "brown": "#e3b341"},
     ),
 }
@@ -43,6 +50,7 @@ _NORMAL = (
     (re.compile(r"\d+m\d\ds|\d+(?:\.\d+)?s\b"), "DURATION"),
     (re.compile(r"\b\d+\.\d+\.\d+\b"), "VERSION"),
     (re.compile(r"run \w{4} \("), "run NAME ("),
+    (re.compile(r"of run \w{4} "), "of run NAME "),
     (re.compile(r" {2,}"), "  "),
 )
 
@@ -80,8 +88,9 @@ say = "All tests pass."
 """
 _FILES = {"basket.py": _BASKET, "test_basket.py": _TEST, "run_tests.sh": _SLOW_TEST}
 _OVERLOADED = '[[call]]\nfail = {status = 529}\nrepeat = "always"\n'
-_PROMPTS = {"fix": "the tests fail: fix it", "working": "tidy up the basket", "failure": "explain main.py"}
-_SCENARIOS = {"fix": _FIX, "working": _LONG, "failure": _OVERLOADED}
+_PROMPTS = {"fix": "fix the test", "working": "run all tests", "failure": "explain it", "budget": "fix the test"}
+_SCENARIOS = {"fix": _FIX, "working": _LONG, "failure": _OVERLOADED, "budget": _FIX}
+_MORE = {"budget": ("--budget", "2calls")}
 SESSIONS = tuple(_SCENARIOS)
 
 Row = list[Char]
@@ -92,12 +101,12 @@ def record_session(name: str, cli_env: CliEnv) -> list[Row]:
     home = short_folder(cli_env)  # A long path would be broken at the edge.
     folder = Path(home, "shop")
     folder.mkdir(exist_ok=True)
-    for file, text in {**_FILES, "answers.toml": _SCENARIOS[name]}.items():
+    for file, text in {**_FILES, f"{name}.toml": _SCENARIOS[name]}.items():
         (folder / file).write_text(text)
-    scenario = folder / "answers.toml"
+    scenario = folder / f"{name}.toml"
     # Without a sandbox, root would see another first line than an ordinary user.
     words = ("run", _PROMPTS[name], "-a", "claude", "--profile", "clean", "--sandbox", "bwrap")
-    words += ("--model-from", f"script:{scenario}")
+    words += ("--model-from", f"script:{scenario}", *_MORE.get(name, ()))
     env = {**cli_env.env, "HOME": home, "PYTHONDONTWRITEBYTECODE": "1", "INSPAN_SPINNER": "off"}
     terminal = EmulatedTerminal(cli_env.argv(*words), cwd=folder, env=env, columns=COLUMNS, rows=40)
     with terminal:
@@ -105,7 +114,8 @@ def record_session(name: str, cli_env: CliEnv) -> list[Row]:
             terminal.wait_for(lambda: re.search("● working · sh .* Ctrl-C stops", terminal.text), "a status line")
         else:
             terminal.wait_for_end()
-        typed = f'$ inspan "{_PROMPTS[name]}" -a claude --sandbox bwrap --model-from script:answers.toml'
+        more = "".join(f" {word}" for word in _MORE.get(name, ()))
+        typed = f'$ inspan "{_PROMPTS[name]}" -a claude{more} --sandbox bwrap --model-from script:{name}.toml'
         rows = [_make_row(typed), *_copy_rows(terminal)]
     (folder / "built").touch()
     return [_replace_path(row, str(folder)) for row in rows]
@@ -143,7 +153,10 @@ def draw_picture(rows: Sequence[Row], theme: Theme) -> str:
     width, height = COLUMNS * _WIDTH + 2 * _MARGIN, len(rows) * _HEIGHT + 2 * _MARGIN
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" width="{width:.0f}" role="img">',
-        f'<rect width="100%" height="100%" rx="8" fill="{theme.background}"/>',
+        f'<rect x="0.5" y="0.5" width="{width - 1:.0f}" height="{height - 1}" rx="8" fill="{theme.background}"'
+        f' stroke="{theme.edge}"/>',
+        # Spaces count: for Chromium by the style, which the attribute above a text does not change, for others by that.
+        "<style>text, tspan { white-space: pre }</style>",
         '<g font-family="ui-monospace, Menlo, Consolas, monospace" font-size="14" xml:space="preserve">',
     ]
     for number, row in enumerate(rows):
@@ -176,12 +189,29 @@ def write_pictures(make_env: Callable[[Path], CliEnv]) -> None:
     """All sessions, in all themes."""
     FOLDER.mkdir(exist_ok=True)
     for name in SESSIONS:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # What was killed may still write.
             cli_env = make_env(Path(folder) / "house")
             rows = record_session(name, cli_env)
             cli_env.close()
         for theme, colours in THEMES.items():
             picture_path(name, theme).write_text(draw_picture(rows, colours), encoding="utf-8")
+
+
+def write_page_pictures(make_env: Callable[[Path], CliEnv]) -> None:
+    """The tour of the page."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        cli_env = make_env(Path(folder) / "house")
+        server = ServerProcess(cli_env)
+        scene = tour.set_scene(cli_env)
+        browser = Browser(find_chromium(), Path(folder))
+        page = WebPage(browser, server)
+        browser.resize(*WIDE)
+        page.log_in()
+        tour.write_pictures(page, scene)
+        browser.close()
+        tour.end_scene(cli_env, scene)
+        server.close()
+        cli_env.close()
 
 
 def _make_env(root: Path) -> CliEnv:
@@ -191,4 +221,6 @@ def _make_env(root: Path) -> CliEnv:
 
 if __name__ == "__main__":
     write_pictures(_make_env)
-    sys.stdout.write(f"written: {len(SESSIONS) * len(THEMES)} pictures\n")
+    write_page_pictures(_make_env)
+    made = len(SESSIONS) * len(THEMES) + len(tour.STOPS) * len(tour.SCHEMES)
+    sys.stdout.write(f"written: {made} pictures\n")

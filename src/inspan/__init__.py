@@ -1,4 +1,10 @@
-"""One harness for every coding agent. Importing this package does nothing; names load when they are first used."""
+"""One harness for every coding agent. Importing this package does nothing; names load when they are first used.
+
+`Client` does whatever the command line can, on this machine or by a server. `run`, `create_agent_runner` and
+`open_session` run agents inside a program, with its own functions as tools and callbacks. Public are the names of
+`__all__`, and the modules `inspan.errors`, `inspan.protocol`, `inspan.contracts`, `inspan.client.values`,
+`inspan.reporters.console` and `inspan.testing`. What inspan logs, it logs below the name `inspan`.
+"""
 
 TYPE_CHECKING = False
 
@@ -35,10 +41,26 @@ if TYPE_CHECKING:
     from inspan.api.tools import tool as tool
     from inspan.api.undo import apply_run as apply_run
     from inspan.api.undo import undo_run as undo_run
+    from inspan.api.work import run_blueprint as run_blueprint
+    from inspan.api.work import run_loop as run_loop
+    from inspan.blueprints.report import BlueprintReport as BlueprintReport
+    from inspan.client.client import Client as Client
+    from inspan.client.values import OutputPiece as OutputPiece
+    from inspan.client.values import RunInfo as RunInfo
+    from inspan.client.values import RunRecord as RunRecord
     from inspan.contracts.driver import BASE_ALLOWED_TOOLS as BASE_ALLOWED_TOOLS
     from inspan.contracts.reporter import Reporter as Reporter
     from inspan.contracts.sandbox import ExecResult as ExecResult
     from inspan.errors import InspanError as InspanError
+    from inspan.loop.results import LoopResult as LoopResult
+    from inspan.protocol.blueprint import AgentNode as AgentNode
+    from inspan.protocol.blueprint import ApplyNode as ApplyNode
+    from inspan.protocol.blueprint import Blueprint as Blueprint
+    from inspan.protocol.blueprint import CheckNode as CheckNode
+    from inspan.protocol.blueprint import CommandNode as CommandNode
+    from inspan.protocol.blueprint import Input as Input
+    from inspan.protocol.blueprint import PersonNode as PersonNode
+    from inspan.protocol.blueprint import Repeat as Repeat
     from inspan.protocol.budget import Budget as Budget
     from inspan.protocol.cost import Cost as Cost
     from inspan.protocol.events import Event as Event
@@ -46,6 +68,8 @@ if TYPE_CHECKING:
     from inspan.protocol.limits import Limits as Limits
     from inspan.protocol.limits import Price as Price
     from inspan.protocol.limits import Rates as Rates
+    from inspan.protocol.limits import WatchdogLimits as WatchdogLimits
+    from inspan.protocol.loop import LoopPolicy as LoopPolicy
     from inspan.protocol.session import SessionState as SessionState
     from inspan.protocol.task import McpServer as McpServer
     from inspan.protocol.task import Task as Task
@@ -56,6 +80,23 @@ if TYPE_CHECKING:
 
 # Public name → the module it lives in.
 _HOME = {
+    "Client": "inspan.client.client",
+    "RunInfo": "inspan.client.values",
+    "RunRecord": "inspan.client.values",
+    "OutputPiece": "inspan.client.values",
+    "run_blueprint": "inspan.api.work",
+    "run_loop": "inspan.api.work",
+    "BlueprintReport": "inspan.blueprints.report",
+    "LoopResult": "inspan.loop.results",
+    "LoopPolicy": "inspan.protocol.loop",
+    "AgentNode": "inspan.protocol.blueprint",
+    "ApplyNode": "inspan.protocol.blueprint",
+    "Blueprint": "inspan.protocol.blueprint",
+    "CheckNode": "inspan.protocol.blueprint",
+    "CommandNode": "inspan.protocol.blueprint",
+    "Input": "inspan.protocol.blueprint",
+    "PersonNode": "inspan.protocol.blueprint",
+    "Repeat": "inspan.protocol.blueprint",
     "AgentSandbox": "inspan.api.sandbox",
     "ExecResult": "inspan.contracts.sandbox",
     "open_sandbox": "inspan.api.sandbox",
@@ -82,6 +123,7 @@ _HOME = {
     "Event": "inspan.protocol.events",
     "InspanError": "inspan.errors",
     "Limits": "inspan.protocol.limits",
+    "WatchdogLimits": "inspan.protocol.limits",
     "McpServer": "inspan.protocol.task",
     "Price": "inspan.protocol.limits",
     "Rates": "inspan.protocol.limits",
@@ -108,24 +150,42 @@ _HOME = {
 
 __all__ = [
     "BASE_ALLOWED_TOOLS",
+    "AgentNode",
     "AgentResult",
     "AgentRunner",
+    "AgentSandbox",
     "AgentSession",
+    "ApplyNode",
+    "Blueprint",
+    "BlueprintReport",
     "Budget",
+    "CheckNode",
+    "Client",
+    "CommandNode",
     "CompletionClient",
+    "Cost",
     "Decision",
     "Event",
+    "ExecResult",
     "FinishedTurn",
+    "Input",
     "InspanError",
     "Limits",
+    "LoopPolicy",
+    "LoopResult",
     "McpServer",
+    "OutputPiece",
     "PermissionRequest",
+    "PersonNode",
     "Price",
     "Rates",
     "Record",
+    "Repeat",
     "Reporter",
     "Run",
     "RunEnded",
+    "RunInfo",
+    "RunRecord",
     "SessionState",
     "Task",
     "Tool",
@@ -134,6 +194,7 @@ __all__ = [
     "ToolError",
     "UndoResult",
     "Usage",
+    "WatchdogLimits",
     "allow",
     "apply_run",
     "attach_session",
@@ -143,8 +204,11 @@ __all__ = [
     "deny",
     "find_run",
     "follow",
+    "open_sandbox",
     "open_session",
     "run",
+    "run_blueprint",
+    "run_loop",
     "run_sync",
     "start",
     "tool",
@@ -160,3 +224,7 @@ def __getattr__(name: str) -> object:
     from importlib import import_module  # Start-up time: a supervisor's first import is this package.
 
     return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -31,6 +31,9 @@
     ├── SandboxUnusable
     ├── WorktreeUnusable      a git worktree cannot be made, or cannot be removed without losing something
     ├── BudgetSpent           a budget has nothing left for another run
+    ├── ServerUnreachable     a server of inspan's does not answer
+    │   └── AnswerLost        what it was asked may have been done all the same
+    ├── ServerRefused         a server of inspan's does not do this, or not for whoever asks
     ├── HarnessFault          inspan itself broke: a bug, never the agent's doing
     └── AgentFailed           what the agent did, for those who ask a result to raise it
         ├── AuthenticationError
@@ -275,6 +278,30 @@ class BudgetSpent(InspanError):
     """A budget has nothing left for another run."""
 
     code = "budget_spent"
+
+
+class ServerUnreachable(InspanError):
+    """No answer came from a server of inspan's, or none that is its own."""
+
+    code = "server_unreachable"
+    retry_helps = True
+
+
+class AnswerLost(ServerUnreachable):
+    """A request that changes something was sent, and no answer came: nobody here knows whether it was done."""
+
+    code = "answer_lost"
+    retry_helps = False
+
+
+class ServerRefused(InspanError):
+    """The server does not do this, or not for whoever asks: the token, the address, a limit, a server that only shows.
+
+    `status` is that of its answer.
+    """
+
+    code = "server_refused"
+    status: int = 0
 
 
 class HarnessFault(InspanError):

@@ -66,6 +66,20 @@ def test_the_wheel_of_this_environment_is_the_last_place(codex: Driver, binaries
     assert find_bundled_file("no/such/file") == ""
 
 
+def test_a_program_that_is_asked_for_its_version_leaves_nothing_in_the_users_home(
+    tmp_path: Path, codex: Driver
+) -> None:
+    home = tmp_path / "HOME"
+    home.mkdir()
+    # As the real one does, but not below /tmp.
+    program = _program(tmp_path / "bin" / "codex")
+    program.write_text(program.read_text() + 'echo lock > "${CODEX_HOME:-$HOME}/lock"\n')
+    env = {"PATH": f"{program.parent}:{os.environ['PATH']}", "HOME": str(home)}
+    assert locate_program(codex, env).version == "0.163.0"
+    assert list(home.iterdir()) == []
+    assert [path.name for path in (tmp_path / "XDG_CACHE_HOME" / "inspan").glob("probe-*")] == []
+
+
 def test_a_named_program_that_is_missing_is_not_replaced_by_another(tmp_path: Path, codex: Driver) -> None:
     _program(tmp_path / "bin" / "codex")
     env = {"PATH": str(tmp_path / "bin"), "INSPAN_CODEX_BIN": str(tmp_path / "nowhere")}
@@ -191,5 +205,5 @@ def test_an_agent_that_is_nowhere_is_told_with_every_place_that_was_tried(
     with pytest.raises(AgentMissing) as caught:
         locate_program(codex, {"PATH": str(tmp_path)})
     message = str(caught.value)
-    assert all(place in message for place in ("(PATH)", "(inspan agents install)", "(this Python environment)"))
+    assert "in: PATH, inspan agents install, this Python environment." in message
     assert "`inspan agents install codex`, or set INSPAN_CODEX_BIN" in message

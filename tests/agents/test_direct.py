@@ -51,3 +51,16 @@ def test_a_direct_run_uses_the_users_own_key_and_nobody_elses(cli_env: CliEnv, a
     assert TOKEN.encode() not in everything
     assert "[REDACTED:" in printed
     assert not list(cli_env.state.glob("sessions/*/config"))
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_a_direct_run_in_a_box_reaches_its_provider_where_that_is_on_the_list(cli_env: CliEnv, agent: str) -> None:
+    with ScriptedGateway('[[call]]\nsay = "hello"\n', cwd=str(cli_env.work)) as provider:
+        place = f"allow=127.0.0.1:{provider.port}"
+        box = ("--sandbox", "bwrap", "--net", place)
+        env = settings(cli_env, agent, provider.port)
+        done = cli_env.inspan("run", "do it", "-a", agent, "--profile", "user", "--direct", *box, env=env)
+        run = FinishedRun(cli_env, done)
+        assert run.verdict == ("completed", "done", 0), run.stderr
+        assert f"reaches nothing but 127.0.0.1:{provider.port}" in run.stderr
+        assert [call.status for call in provider.calls_so_far()] == [200]

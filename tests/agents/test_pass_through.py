@@ -140,7 +140,25 @@ def test_what_only_a_gateway_can_do_is_refused_where_the_users_settings_choose_t
     wish = ("--budget", "100calls") if way is CODEX else ("--model-from", "live")
     refusal = expect_refusal(cli_env, "run", "do it", "-a", way.agent, "--profile", "user", *wish)
     assert (refusal.exit_code, refusal.code) == (2, "bad_input")
+    assert refusal.message.startswith("budgets '100calls': " if way is CODEX else "model_from 'live': ")
     assert f"your own settings choose another provider: {says}" in refusal.message
+
+
+def test_the_first_lines_say_whose_settings_choose_the_provider_and_which_key_may_go_there(
+    netns_env: CliEnv, netns: NetworkNamespace
+) -> None:
+    settings = Path(netns_env.env["HOME"], ".claude", "settings.json")
+    settings.parent.mkdir(exist_ok=True)
+    netns_env.env["ANTHROPIC_API_KEY"] = KEY
+    with Provider("[[call]]\nsay = 'Done.'\n", cwd=str(netns_env.work), listener=netns.listener) as provider:
+        settings.write_text(json.dumps({"env": {"ANTHROPIC_BASE_URL": provider.url, "ANTHROPIC_AUTH_TOKEN": "tok-1"}}))
+        done = netns_env.inspan("run", "do it", "-a", "claude", "--profile", "user", "--json")
+    started = json.loads(done.stdout.splitlines()[0])["event"]
+    choice = "your own settings choose the provider (env.ANTHROPIC_AUTH_TOKEN in ~/.claude/settings.json)"
+    told = f"Claude Code may send the key in ANTHROPIC_API_KEY to {provider.url}: {choice}, and no gateway"
+    assert (started["credential"], started["base_url"]) == (choice, provider.url)
+    assert [warning for warning in started["warnings"] if warning.startswith(told)], started["warnings"]
+    assert provider.calls
 
 
 HOSTILE_SETTINGS = {

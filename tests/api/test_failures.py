@@ -46,6 +46,7 @@ CLASSES: dict[Reason, type[AgentFailed]] = {
     "idle_timeout": RunTimedOut,
     "start_timeout": RunTimedOut,
     "model_stall": RunTimedOut,
+    "stuck": RunTimedOut,
     "context_too_long": AgentFailed,
     "model_not_found": AgentFailed,
     "refused": AgentFailed,
@@ -57,6 +58,10 @@ CLASSES: dict[Reason, type[AgentFailed]] = {
     "store": AgentFailed,
     "harness": AgentFailed,
     "supervisor_lost": AgentFailed,
+    "max_restarts": AgentFailed,
+    "no_progress": AgentFailed,
+    "no_verdict": AgentFailed,
+    "node_failed": AgentFailed,
     "unknown": AgentFailed,
 }
 RESETS_AT = 4102444800

@@ -22,9 +22,12 @@ import inspan
 from inspan import AgentSandbox
 from inspan.containment.control_groups import create_groups, remove_groups
 from inspan.contracts.sandbox import ExecResult
-from inspan.errors import BadInput, SandboxUnusable, UndoRefused
+from inspan.errors import BadInput, RunBusy, SandboxUnusable, UndoRefused, WorktreeUnusable
 from inspan.protocol.events import RunStarted
 from inspan.protocol.limits import Limits
+from inspan.runs.worktrees import list_worktrees, remove_entry
+from inspan.stores import checkpoints, git_tree
+from inspan.stores.paths import state_home
 from inspan.testing.sandboxes import check_sandbox
 from tests.cli_env import processes_of, wait_until
 from tests.podman import IMAGE, Podman
@@ -34,6 +37,7 @@ from .run_env import RunEnv, descriptors
 pytestmark = [pytest.mark.usefixtures("bubblewrap"), pytest.mark.anyio]
 
 Kind = Callable[..., AgentSandbox]
+_IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@example.org")
 _BEAT = "echo $JRUN_ID > draft; mv draft started; while :; do echo x >> beat; sleep 0.05; done"
 
 
@@ -50,11 +54,19 @@ def _build_kind(name: str, request: pytest.FixtureRequest) -> Kind:
         monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
         monkeypatch.setenv("PATH", f"{podman.path}:{os.environ['PATH']}")
         usual["image"] = IMAGE
+    if name.startswith("worktree"):
+        _make_repository(run_env.work)
 
     def open_one(**options: object) -> AgentSandbox:
         return inspan.open_sandbox(name, **{**usual, **options})  # pyright: ignore[reportArgumentType]  a test's own
 
     return open_one
+
+
+def _make_repository(folder: Path) -> None:
+    (folder / "kept.txt").write_text("first\n")
+    for words in (["init", "-q"], ["add", "."], [*_IDENTITY, "commit", "-qm", "first"]):
+        _git(folder, *words)
 
 
 @pytest.fixture(params=["none", "bwrap", "podman"])
@@ -96,6 +108,68 @@ async def test_a_secret_of_the_caller_is_not_passed_on(kind: Kind, monkeypatch: 
     assert not names & {"OPENAI_API_KEY", "UNRELATED"}
     assert {"GIVEN=to all", "HERE=alone"} <= set(shown)
     assert "HERE=alone" not in again
+
+
+@pytest.mark.parametrize("name", ["worktree", "worktree+bwrap"])
+async def test_a_worktree_as_a_sandbox_keeps_what_the_contract_promises(
+    name: str, request: pytest.FixtureRequest, run_env: RunEnv
+) -> None:
+    await check_sandbox(_build_kind(name, request), outside=str(run_env.root), has_own_folder=True)
+
+
+@pytest.mark.parametrize("name", ["worktree", "worktree+bwrap"])
+async def test_a_worktree_as_a_sandbox_is_saved_and_removed_when_it_is_torn_down(
+    name: str, request: pytest.FixtureRequest, run_env: RunEnv
+) -> None:
+    state = state_home(os.environ)
+    async with _build_kind(name, request)() as box:
+        place = box.work_dir
+        await box.upload({"new.txt": "uncommitted\n"})
+        done = await box.exec(["sh", "-c", f"echo second > kept.txt && git {' '.join(_IDENTITY)} commit -qam second"])
+        assert done.exit_code == 0, done.stderr
+        (open_one,) = list_worktrees(state)
+        assert (open_one.state, open_one.worktree.path) == ("in use", place)
+        with pytest.raises(RunBusy, match="a sandbox open"):
+            remove_entry(state, open_one)
+        assert (run_env.work / "kept.txt").read_text() == "first\n"
+    (saved,) = list_worktrees(state)
+    assert not os.path.exists(place) and saved.state == "saved"
+    assert _git(run_env.work, "show", f"{saved.worktree.branch}:kept.txt") == "second\n"
+    assert _git(run_env.work, "show", f"{saved.worktree.salvage}:new.txt") == "uncommitted\n"
+    assert not os.listdir(os.path.join(state, "boxes"))
+
+
+async def test_a_worktree_in_which_nothing_was_done_leaves_nothing(
+    request: pytest.FixtureRequest, run_env: RunEnv
+) -> None:
+    kind = _build_kind("worktree", request)
+    async with kind() as box, kind() as other:
+        assert box.work_dir != other.work_dir
+    assert not list(run_env.root.rglob("worktrees/*/*")) and _git(run_env.work, "branch", "--list", "inspan/*") == ""
+
+
+async def test_a_run_works_in_a_worktree_that_is_open(request: pytest.FixtureRequest, run_env: RunEnv) -> None:
+    """It changes nothing, and the worktree stays for what comes next."""
+    scenario = run_env.scenario('[[call]]\nsay = "Fine."\n')
+    async with _build_kind("worktree+bwrap", request)() as box:
+        runner = inspan.create_agent_runner("scripted", sandbox=box, model_from=scenario)
+        result = await runner.exec("do nothing")
+        assert result.ok, result.error
+        assert (await box.exec(["cat", "kept.txt"])).stdout == b"first\n"
+    started = run_env.events()[0]
+    assert isinstance(started, RunStarted)
+    assert (started.sandbox, started.cwd) == ("bwrap", box.work_dir)
+
+
+async def test_a_worktree_that_cannot_be_made_leaves_nothing(run_env: RunEnv) -> None:
+    with pytest.raises(BadInput, match="is in no git repository"):
+        await inspan.open_sandbox("worktree", cwd=run_env.work).open()
+    _git(run_env.work, "init", "-q")
+    with pytest.raises(WorktreeUnusable, match="no commit"):
+        await inspan.open_sandbox("worktree", cwd=run_env.work).open()
+    state = state_home(os.environ)
+    assert not list_worktrees(state) and not os.listdir(os.path.join(state, "boxes"))
+    assert not [name for _, _, names in os.walk(os.path.join(state, "worktrees")) for name in names]
 
 
 @pytest.mark.parametrize("name", ["none", "bwrap"])  # In a container a command is process 1, which cannot kill itself.
@@ -239,6 +313,15 @@ async def test_a_box_sees_neither_the_home_nor_the_rest(boundary: Kind, run_env:
         assert (await box.exec(["touch", str(run_env.root / "shown")])).exit_code == 1
 
 
+async def test_a_program_that_git_would_run_cannot_be_made_and_leaves_nothing(run_env: RunEnv, bwrap: Kind) -> None:
+    _git(run_env.work, "init", "-q")
+    _git(run_env.work, "config", "core.fsmonitor", "./tools/watch")
+    async with bwrap() as box:
+        made = await box.exec(["sh", "-c", "mkdir -p tools; echo evil > tools/watch"])
+        assert made.exit_code and (run_env.work / "tools/watch").read_text() == ""
+    assert not (run_env.work / "tools").exists()
+
+
 @pytest.fixture
 def web_server() -> Iterator[int]:
     class Answer(BaseHTTPRequestHandler):
@@ -341,6 +424,43 @@ async def test_a_restore_in_a_part_of_a_repository_touches_no_other_part(run_env
         await box.restore(first)
     assert (run_env.work / "mine").read_text() == "one"
     assert (run_env.root / "beside").read_text() == "new"
+
+
+async def test_a_large_file_is_kept_and_one_that_came_later_goes(
+    run_env: RunEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git_tree, "LARGE_BYTES", 1000)
+    async with inspan.open_sandbox("none", cwd=run_env.work) as box:
+        (run_env.work / "large").write_text("x" * 2000)
+        first = await box.snapshot()
+        (run_env.work / "large").unlink()
+        (run_env.work / "larger").write_text("y" * 3000)
+        await box.restore(first)
+        assert ((run_env.work / "large").stat().st_size, (run_env.work / "larger").exists()) == (2000, False)
+        (run_env.work / "large").write_text("z" * 4000)
+        await box.restore(first)
+        second = await box.snapshot()
+        assert (second, (run_env.work / "large").read_text()) == (first, "x" * 2000)
+
+
+@pytest.mark.parametrize("name", ["huge", "inner/"])
+async def test_a_snapshot_that_could_not_be_put_back_is_refused_at_once(
+    run_env: RunEnv, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(checkpoints, "LIMIT_BYTES", 5000)
+    async with inspan.open_sandbox("none", cwd=run_env.work) as box:
+        await box.upload({"small": "x"})
+        if name == "inner/":
+            _git(run_env.root, "init", "-q", str(run_env.work / "inner"))
+            (run_env.work / "inner" / "file").write_text("x")
+        else:
+            (run_env.work / name).write_text("x" * 6000 if name == "huge" else "")
+        with pytest.raises(UndoRefused, match=f"{name.rstrip('/')} cannot be saved") as caught:
+            await box.snapshot()
+        assert ".gitignore" in caught.value.next_step
+        monkeypatch.undo()
+        (run_env.work / ".gitignore").write_text(name)
+        await box.restore(await box.snapshot())
 
 
 async def test_a_restore_that_cannot_be_done_changes_nothing(run_env: RunEnv) -> None:
@@ -465,7 +585,7 @@ async def test_the_loader_of_a_sandboxes_own_program_obeys_nothing_that_is_meant
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("nothing", {}, r"unknown sandbox\. Known .*: bwrap, .*podman"),
+        ("nothing", {}, r"unknown sandbox\. Known .*bwrap.*podman"),
         ("bwrap", {"net": "gateway"}, "only a run of an agent has a gateway"),
         ("none", {"net": "none"}, "confines nothing"),
         ("none", {"read": ["/etc"]}, "hides nothing"),

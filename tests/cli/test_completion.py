@@ -83,7 +83,7 @@ def ids(env_with_runs: CliEnv) -> tuple[str, str, str]:
 
 def test_commands_are_offered_by_their_beginning(env_with_runs: CliEnv) -> None:
     assert complete_in_bash(env_with_runs, "inspan", "sto") == ["stop"]
-    assert complete_in_bash(env_with_runs, "inspan", "re") == ["reindex", "resume"]
+    assert complete_in_bash(env_with_runs, "inspan", "re") == ["recover", "reindex", "resume"]
     every = complete_in_bash(env_with_runs, "inspan", "")
     assert {"run", "ps", "completion"} < set(every)
     assert [name for name in every if name.startswith("_")] == []
@@ -337,5 +337,5 @@ def test_completing_a_command_imports_none(readonly_env: CliEnv) -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], env={**readonly_env.env, **asked}, capture_output=True, text=True, check=False
     )
-    assert done.stdout.splitlines() == ["plain,schema", "plain,send", "plain,show", "plain,stop"]
+    assert done.stdout.splitlines() == [f"plain,{name}" for name in ("schema", "send", "serve", "show", "stop")]
     assert [name for name in done.stderr.split() if name.startswith(("inspan.cli.commands.", "msgspec"))] == []

@@ -364,7 +364,7 @@ def test_an_index_of_an_older_inspan_is_told_where_a_run_is_looked_up_and_heals_
     downgrade_index(cli_env)
     refusal = parse_refusal(cli_env.inspan("show", run_id, "--json"))
     assert (refusal.exit_code, refusal.code) == (1, "state_unusable")
-    assert "another version of inspan (2, not 5)" in refusal.message
+    assert "another version of inspan (2, not 6)" in refusal.message
     assert "`inspan reindex`" in refusal.next
     assert cli_env.inspan("reindex").stdout == "1 run indexed\n"
     assert cli_env.inspan("show", run_id).returncode == 0

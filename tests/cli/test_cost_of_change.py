@@ -20,7 +20,7 @@ from inspan.contracts.sandbox import Box, Sandbox
 
 
 def _wrap(argv: tuple[str, ...], box: Box) -> tuple[str, ...]:
-    mark = "/dev/null" if box.cwd == "/" else f"{box.cwd}/used"  # It is probed in the root folder.
+    mark = "/dev/null" if box.read_only else f"{box.cwd}/used"  # So it is tried out, in a folder of the system.
     return ("/bin/sh", "-c", ': >"$0" && exec "$@"', mark, *argv)
 
 

@@ -364,3 +364,13 @@ def on_a_terminal(cli_env: CliEnv, *arguments: str, env: dict[str, str] | None =
     os.close(ours)
     assert process.wait(timeout=120) == 0
     return printed.decode().replace("\r\n", "\n")
+
+
+def test_a_path_in_the_place_of_a_run_is_told_by_both_readings(env_with_changes: CliEnv) -> None:
+    done = env_with_changes.inspan("diff", "nosuch.txt")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        2,
+        "",
+        "inspan: There is no run 'nosuch.txt', and no file of that name here.\n"
+        "  → `inspan ps -a` lists the runs. For a path, name the run first: inspan diff @last nosuch.txt\n",
+    )

@@ -112,10 +112,8 @@ def test_a_missing_helper_is_a_warning(cli_env: CliEnv) -> None:
     for name in ("sh", "unshare", "setpriv", "true"):
         (folder / name).symlink_to(shutil.which(name) or "")
     found = run_doctor(cli_env, env={"PATH": str(folder)})
-    assert {name: found[name]["state"] for name in ("git", "tmux", "bwrap")} == dict.fromkeys(
-        ("git", "tmux", "bwrap"), "warning"
-    )
-    assert found["tmux"]["next_step"] == "Install tmux."
+    assert {name: found[name]["state"] for name in ("git", "bwrap")} == dict.fromkeys(("git", "bwrap"), "warning")
+    assert [found[name]["next_step"] for name in ("git", "bwrap")] == ["Install git.", "Install bubblewrap."]
     assert "an agent's package brings" in found["bwrap"]["detail"]
     if found["sandbox bwrap"]["state"] == "warning":
         assert "cannot be set up here" in found["sandbox bwrap"]["detail"], "it was found, at least"
@@ -184,3 +182,9 @@ def test_the_doctor_waits_for_no_pipe(cli_env: CliEnv) -> None:
     os.mkfifo(Path(cli_env.env["HOME"], "key"))
     configure(cli_env, "[agents.codex]\nkey_file = '~/key'\n")
     assert run_doctor(cli_env)["agent codex"]["detail"].endswith("gives no key: it is not a regular file.")
+
+
+def test_an_agent_that_cannot_run_yet_has_no_tick(cli_env: CliEnv) -> None:
+    told = cli_env.inspan("doctor", "openai-compatible").stdout
+    assert "! agent openai-compatible: OpenAI-compatible API, an API without a program; no base_url is set\n" in told
+    assert "    → Name its address with --base-url https://HOST/v1.\n" in told

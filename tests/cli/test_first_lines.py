@@ -60,7 +60,7 @@ def test_a_limit_that_is_off_is_not_told(cli_env: CliEnv) -> None:
     ],
 )
 def test_a_key_is_named_with_the_way_to_the_provider(cli_env: CliEnv, flags: tuple[str, ...], words: str) -> None:
-    nowhere = ("--base-url", "http://127.0.0.1:9/v1", "--profile", "clean", "--timeout", "60s")
+    nowhere = ("--base-url", "http://127.0.0.1:9/v1", "--profile", "clean", "--timeout", "3s")
     done = cli_env.inspan("run", "do it", "-a", "codex", *nowhere, *flags, env={"OPENAI_API_KEY": "sk-of-nobody-4711"})
     assert done.stderr.splitlines()[0].endswith(f" · full access, network open · {words}"), done.stderr
     assert "sk-of-nobody" not in done.stderr

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -350,7 +351,7 @@ def test_a_program_that_is_named_from_a_folder_that_is_gone_is_not_there(cli_env
 def test_the_demo_needs_no_current_folder(cli_env: CliEnv) -> None:
     done = in_a_gone_folder(cli_env, "demo", "-a", "scripted")
     assert (done.returncode, done.stderr) == (0, "")
-    assert f"next: {sys.executable} -m inspan show " in done.stdout
+    assert f"next: `{sys.executable} -m inspan show " in done.stdout
 
 
 def in_a_gone_folder(
@@ -499,7 +500,8 @@ def test_whoever_sits_at_a_terminal_is_shown_and_asked(projects: Projects, answe
 
 def test_nothing_is_asked_where_nothing_would_be_deleted(projects: Projects) -> None:
     done = projects.cli_env.inspan("prune", cwd=projects.a)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "nothing deleted; 0 bytes freed\n", "")
+    assert (done.returncode, done.stdout) == (0, "nothing deleted; 0 bytes freed\n")
+    assert re.fullmatch(r"inspan: no run is older than 30d: `--older-than 0d` takes \d+ newer ones?\n", done.stderr)
 
 
 def test_a_project_and_all_of_them_exclude_each_other(projects: Projects) -> None:

@@ -2,21 +2,29 @@
 
 import os
 import pty
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
+import click
 import pytest
 
 from inspan import __version__
+from inspan.cli.main import inspan
 from tests.cli_env import CliEnv
 
-from .scenarios import strip_run_note
+from .conftest import Open
+from .scenarios import SAYS_HELLO, strip_run_note
 
 COMMANDS = (
     *("agents", "completion", "config", "cost", "demo", "diff", "doctor", "events", "export"),
     *("init", "kill", "login", "logs", "play", "prune", "ps", "reindex", "rm", "run", "schema", "show"),
 )
 HEAVY = {"asyncio", "msgspec", "genai_prices", "sqlite3", "ssl", "subprocess"}
+# Of a terminal, of git, and of sessions that are copied.
+FOR_OTHERS = {"shutil", "lzma", "bz2", "inspan.reporters.prose", "inspan.stores.git", "inspan.stores.repository"}
 ESCAPE = "\x1b["
 
 
@@ -30,6 +38,42 @@ def test_help_names_every_command_and_every_exit_code(readonly_env: CliEnv) -> N
     assert [each for each in (*meanings, *more) if each not in told] == []
 
 
+def test_help_lists_every_command_once_and_what_people_want_first_first(readonly_env: CliEnv) -> None:
+    page = readonly_env.inspan("--help").stdout
+    listed = re.findall(r"^  ([a-z][a-z-]*) {2,}\S", page, re.MULTILINE)
+    assert sorted(listed) == sorted(inspan.list_commands(click.Context(inspan)))
+    assert (listed[0], listed.index("ps") < listed.index("matrix")) == ("run", True)
+
+
+def test_the_readme_names_every_command_and_those_without_json() -> None:
+    readme = Path(__file__).parents[2].joinpath("README.md").read_text()
+    rows = "".join(line for line in readme.splitlines() if line.startswith("| `inspan "))
+    named = set(re.findall(r"`inspan ([a-z][a-z-]*)", rows))
+    assert set(inspan.list_commands(click.Context(inspan))) - named == set()
+    listed = re.search(r"All commands except (.*?) take `--json`", readme)
+    assert listed
+    assert set(re.findall(r"`([^`]+)`", listed[1])) == set(_list_commands_without_json(inspan))
+
+
+def _list_commands_without_json(command: click.Command, *path: str) -> Iterator[str]:
+    context = click.Context(command)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner
+            yield from _list_commands_without_json(inner, *path, name)
+    elif not any("--json" in option.opts for option in command.params):
+        yield " ".join(path)
+
+
+@pytest.mark.parametrize("words", ["--help", "config --help", "show --help"])
+def test_a_help_page_fits_a_narrow_terminal(open_terminal: Open, words: str) -> None:
+    terminal = open_terminal(*words.split(), columns=40)
+    assert terminal.wait_for_end() == 0
+    shown = terminal.written.decode().replace("\x1b[?25h", "").split("\r\n")
+    assert [line for line in shown if len(line) > 40] == []
+
+
 @pytest.mark.parametrize("arguments", [("--help",), ("-h",), ("--version",)], ids=" ".join)
 def test_help_loads_nothing_that_takes_time(readonly_env: CliEnv, arguments: tuple[str, ...]) -> None:
     argv = [sys.executable, "-X", "importtime", "-m", "inspan", *arguments]
@@ -37,6 +81,15 @@ def test_help_loads_nothing_that_takes_time(readonly_env: CliEnv, arguments: tup
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "click" in loaded
     assert loaded & HEAVY == set()
+
+
+def test_a_run_in_a_script_loads_nothing_that_only_others_need(cli_env: CliEnv) -> None:
+    argv = [sys.executable, "-X", "importtime", "-m", "inspan", "run", "hi", "-a", "scripted", "--json"]
+    argv += ["--profile", "clean", "--model-from", cli_env.scenario(SAYS_HELLO)]
+    done = subprocess.run(argv, env=cli_env.env, cwd=cli_env.work, capture_output=True, text=True, check=True)
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "inspan.cli.follow" in loaded
+    assert loaded & FOR_OTHERS == set()
 
 
 @pytest.mark.parametrize(
@@ -147,3 +200,10 @@ def _on_a_terminal(cli_env: CliEnv, command: str, env: dict[str, str]) -> str:
     os.close(ours)
     assert process.wait(timeout=120) == 0
     return shown.decode()
+
+
+@pytest.mark.parametrize(
+    ("command", "words"), [("ps", "stuck (nothing was heard of it for too long)"), ("apply", "a worktree of its own")]
+)
+def test_help_says_all_that_a_command_shows_and_takes(cli_env: CliEnv, command: str, words: str) -> None:
+    assert words in " ".join(cli_env.inspan(command, "--help").stdout.split())

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli_env import CliEnv
 
+from .conftest import Open
 from .dialogue import CTRL_C, answer_questions
 from .refusal import expect_refusal, parse_refusal
 from .scenarios import SAYS_HELLO
@@ -205,6 +206,16 @@ def test_a_no_at_the_end_writes_nothing(cli_env: CliEnv) -> None:
     code, shown = answer_questions(cli_env, ("init", *options), [("[Y/n]", b"n\n")])
     assert (code, project_file(cli_env).exists()) == (1, False)
     assert shown.rstrip().endswith("nothing written")
+
+
+def test_its_questions_and_its_preview_are_not_broken_within_words(open_terminal: Open) -> None:
+    terminal = open_terminal("init", "--agent", "scripted", "--budget", "50calls", columns=50)
+    terminal.wait_for_text("none) [auto]:")
+    terminal.type_keys("bwrap\n")
+    terminal.wait_for_text("[Y/n]:")
+    terminal.type_keys("n\n")
+    assert terminal.wait_for_end() == 1
+    assert [row for row in terminal.broken if "/" not in row] == []  # Paths of tests are longer than a line.
 
 
 def test_a_run_says_the_same_as_one_with_options(cli_env: CliEnv) -> None:

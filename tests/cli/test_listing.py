@@ -67,6 +67,7 @@ def test_a_living_run_is_listed_with_what_it_has_spent_so_far(cli_env: CliEnv) -
     release_tool(cli_env)
     cli_env.inspan("wait", run_id)
     assert list_runs_json(cli_env) == []
+    assert cli_env.inspan("ps").stderr == "inspan: no run is running: `inspan ps -a` lists the ended ones\n"
 
 
 def test_living_runs_come_before_ended_ones(ended_run: EndedRun) -> None:
@@ -103,7 +104,7 @@ def test_a_deleted_run_is_gone_with_its_session(ended_run: EndedRun) -> None:
 def test_several_runs_are_deleted_at_once(cli_env: CliEnv) -> None:
     ids = [run_to_end(cli_env) for _ in range(3)]
     done = cli_env.inspan("rm", *ids[:2], "--yes", "--json")
-    assert json.loads(done.stdout) == {"schema": 1, "dry_run": False, "removed": ids[:2]}
+    assert json.loads(done.stdout) == {"schema": 1, "dry_run": False, "removed": ids[:2], "worktrees": []}
     assert cli_env.inspan("ps", "-aq").stdout == f"{ids[2]}\n"
 
 

@@ -26,7 +26,7 @@ say = "Done, see `greeting.txt`."
 LONG = """
 [[call]]
 say = "Waiting."
-run = "until test -e go; do sleep 0.05; done; echo gone on"
+run = "until test -e go; do test -e told || echo 2/4 | tee told; sleep 0.05; done; echo gone on"
 
 [[call]]
 say = "Finished."
@@ -98,11 +98,25 @@ def test_a_session_is_offered_only_where_the_agent_can_resume_it(
     assert ("inspan resume" in terminal.text) == is_offered
 
 
-def test_a_long_tool_has_a_status_line_until_it_ends(cli_env: CliEnv, open_terminal: Open) -> None:
-    terminal = open_terminal(*run_words(cli_env, LONG))
+@pytest.mark.parametrize("has_git", [True, False])
+def test_an_undo_is_offered_only_where_there_is_something_to_go_back_to(
+    cli_env: CliEnv, open_terminal: Open, has_git: bool
+) -> None:
+    if has_git:
+        subprocess.run(["git", "init", "-q"], cwd=cli_env.work, check=True)
+    terminal = open_terminal(*run_words(cli_env, FIX))
+    assert terminal.wait_for_end() == 0
+    assert terminal.lines[-1] == ("  inspan diff · inspan undo" if has_git else "  inspan diff")
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_a_long_tool_has_a_status_line_until_it_ends(cli_env: CliEnv, open_terminal: Open, columns: int) -> None:
+    terminal = open_terminal(*run_words(cli_env, LONG), columns=columns)
     terminal.wait_for(lambda: has_status(terminal, "● working · until test -e go;"), "a status line")
-    assert terminal.lines[-2].startswith("● until test -e go; do sleep 0.05;")
+    assert terminal.lines[-2].startswith("● until test -e go; do ")
     terminal.wait_for(lambda: re.search(r"\([1-9]\d*s\)", terminal.lines[-1]), "a clock that goes on")
+    if columns == 80:  # Else the command leaves no room for it.
+        terminal.wait_for(lambda: " · 2/4" in terminal.lines[-1], "the last line that the tool has put out")
     (cli_env.work / "go").touch()
     assert terminal.wait_for_end() == 0
     assert "  │ gone on" in terminal.scrolled
@@ -140,12 +154,33 @@ def test_a_provider_that_fails_is_told_once(cli_env: CliEnv, open_terminal: Open
     assert no_status(terminal)
 
 
-def test_a_budget_that_is_spent_is_told_once(cli_env: CliEnv, open_terminal: Open) -> None:
-    terminal = open_terminal(*run_words(cli_env, FAILING, "--budget", "1calls"))
+@pytest.mark.parametrize("columns", [80, 40])
+def test_a_budget_that_is_spent_is_told_once(cli_env: CliEnv, open_terminal: Open, columns: int) -> None:
+    terminal = open_terminal(*run_words(cli_env, FAILING, "--budget", "1calls", "--name", "foo"), columns=columns)
     assert terminal.wait_for_end() == 6
     words = " ".join(terminal.text.split())
     assert words.count("✘ limited: the budget has no room for the next model call (budget)") == 1
-    assert words.count("1 model call spent") == 1
+    assert words.count("The budget of run foo is 1 model call: 1 model call spent") == 1
+    assert words.count(cli_env.folder().name) == 1, "the id is in the first lines alone"
+    assert terminal.broken == [], terminal.text
+    assert no_status(terminal)
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+@pytest.mark.parametrize("agent", ["codex", "claude"])
+def test_a_provider_that_refuses_the_connection_is_told_once(
+    cli_env: CliEnv, open_terminal: Open, agent: str, columns: int
+) -> None:
+    words = ("run", "do it", "-a", agent, "--profile", "clean", "--base-url", "http://127.0.0.1:9/v1")
+    key = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+    terminal = open_terminal(*words, columns=columns, env=key)
+    assert terminal.wait_for_end() == 1, terminal.text
+    told = " ".join(terminal.text.split())
+    assert told.count("✘ failed: the provider cannot be reached (network)") == 1, terminal.text
+    assert "→ " in told
+    assert told.count("onnection refused") <= 1, terminal.text
+    assert terminal.broken == [], terminal.text
+    assert no_status(terminal)
 
 
 def test_a_resize_during_a_run_leaves_one_status_line(cli_env: CliEnv, open_terminal: Open) -> None:

@@ -30,6 +30,7 @@ def test_without_git_a_run_works_and_diff_says_what_it_cannot_tell(cli_env: CliE
     subprocess.run(["git", "init", "-q"], cwd=cli_env.work, env=cli_env.env, check=True)
     run = cli_env.run("scripted", WRITES, env=env)
     assert run.verdict == ("completed", "done", 0)
+    assert "There is no git program on PATH. Install git." in run.stderr
     done = cli_env.inspan("diff", env=env)
     assert done.returncode == 1
     assert "There is no git program on PATH." in done.stderr

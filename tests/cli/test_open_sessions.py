@@ -147,7 +147,7 @@ def test_a_channel_that_cannot_ask_is_refused_at_the_start(cli_env: CliEnv) -> N
         (["--ask", "*", "--channel", "stream"], "channel stream of Claude Code cannot do this"),
         (["--open", "--channel", "stream"], "channel stream of Claude Code cannot do this"),
         (["--ask", "*", "-a", "scripted"], "cannot ask before it acts"),
-        (["--open", "-a", "scripted"], "has no channel that stays open"),
+        (["--open", "-a", "scripted"], "agent 'scripted': Built-in scripted agent has no channel that stays open."),
         (["--answer-timeout", "-3s"], "not a duration"),
         (["--ask", ""], "it names no tool"),
         (["--ask", "("], "it names no tool"),

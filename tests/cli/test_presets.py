@@ -101,7 +101,7 @@ def test_the_doctor_looks_at_it_as_at_any_other(cli_env: CliEnv, wrapper: str) -
             '[agents.mine]\ndialect = "codex"\ncommand = "nowhere-at-all -v"\n',
             "mine",
             "agent_missing",
-            "mine was not found; looked for 'nowhere-at-all' at: nothing (PATH).",
+            "mine was not found; looked for 'nowhere-at-all' in: PATH.",
             "",
         ),
         (

@@ -15,7 +15,7 @@ from tests.cli_env import CliEnv
 
 from .scenarios import SAYS_HELLO
 
-_FREE = re.compile(r"[\d.]+ [KMGT]?B free")
+_MOVES = re.compile(r"[\d.]+ [KMGT]?B free|\b[\d.hms]+s\b")
 ERASE = "\r\x1b[K"
 
 
@@ -101,6 +101,28 @@ def test_the_line_fits_the_terminal(columns: int) -> None:
     os.close(ours)
 
 
+@pytest.mark.parametrize(
+    ("columns", "line"),
+    [
+        (60, "● installing pi · @some/long-package@1.2.3 · 12.3 MB · 0.0s"),
+        (40, "● installing pi · @so… · 12.3 MB · 0.0s"),
+        (20, "●… · 12.3 MB · 0.0s"),
+    ],
+)
+def test_figures_outrank_names_where_the_terminal_is_narrow(columns: int, line: str) -> None:
+    assert _show_install(columns) == line
+
+
+def _show_install(columns: int) -> str:
+    ours, theirs = pty.openpty()
+    _set_columns(theirs, columns)
+    with open(theirs, "w", encoding="utf-8") as stream, Progress("installing pi", stream=stream) as progress:
+        progress.show_install("@some/long-package@1.2.3", 12_345_678)
+        line = os.read(ours, 4096).decode().removeprefix(ERASE)
+    os.close(ours)
+    return re.sub(r"[\d.]+s$", "0.0s", line)
+
+
 def _set_columns(fd: int, columns: int) -> None:
     import fcntl
     import struct
@@ -109,7 +131,9 @@ def _set_columns(fd: int, columns: int) -> None:
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
 
 
-@pytest.mark.parametrize("command", [("doctor", "scripted"), ("reindex",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [("doctor", "scripted"), ("reindex",), ("prune", "--older-than", "0d", "--dry-run")], ids=" ".join
+)
 def test_a_command_shows_its_progress_at_a_terminal_and_leaves_no_trace_of_it(
     cli_env: CliEnv, command: tuple[str, ...]
 ) -> None:
@@ -117,8 +141,8 @@ def test_a_command_shows_its_progress_at_a_terminal_and_leaves_no_trace_of_it(
     plain = cli_env.inspan(*command, env={"TERM": "xterm"})
     assert ERASE not in plain.stderr
     stdout, shown = _run_with_terminal_as_stderr(cli_env, *command)
-    # Others write to the same disk meanwhile.
-    assert _FREE.sub("", stdout) == _FREE.sub("", plain.stdout)
+    # Others write to the same disk meanwhile, and time goes on.
+    assert _MOVES.sub("", stdout).split() == _MOVES.sub("", plain.stdout).split()
     assert "● " in shown
     assert shown.endswith(ERASE)
     assert shown.rpartition(ERASE)[0].count("\n") == 0

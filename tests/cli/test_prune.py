@@ -20,7 +20,7 @@ from .refusal import expect_refusal
 from .scenarios import FAILS, SAYS_HELLO, EndedRun, release_tool, run_to_end, start_waiting_run
 
 NOTHING: dict[str, Any] = {
-    **{kind: [] for kind in ("runs", "sessions", "sockets", "drafts", "boxes", "problems")},
+    **{kind: [] for kind in ("runs", "sessions", "sockets", "drafts", "boxes", "worktrees", "problems")},
     "projects": {},
     "freed_bytes": 0,
 }
@@ -231,3 +231,18 @@ def test_a_choice_that_makes_no_sense_is_refused(
 def test_a_project_that_was_misspelt_is_named(four_runs: tuple[CliEnv, list[str]]) -> None:
     refusal = expect_refusal(four_runs[0], "prune", "--project", "baot")
     assert refusal.next == "Known projects: boat."
+
+
+def test_runs_that_are_all_too_young_are_told_with_the_way_to_them(cli_env: CliEnv) -> None:
+    run_to_end(cli_env)
+    run_to_end(cli_env)
+    for words, newer in (
+        ((), "2 newer ones"),
+        (("--keep", "1"), "1 newer one"),
+        (("--older-than", "2d"), "2 newer ones"),
+    ):
+        done = cli_env.inspan("prune", *words)
+        age = "2d" if words[:1] == ("--older-than",) else "30d"
+        assert (done.returncode, done.stdout) == (0, "nothing deleted; 0 bytes freed\n")
+        assert done.stderr == f"inspan: no run is older than {age}: `--older-than 0d` takes {newer}\n"
+    assert cli_env.inspan("prune", "--keep", "2").stderr == ""

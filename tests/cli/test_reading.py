@@ -13,6 +13,7 @@ from inspan.protocol.ids import make_short_name
 from tests.cli_env import CliEnv, wait_until
 
 from .scenarios import FAILS, SAYS_HELLO, release_tool, run_to_end, start_waiting_run, strip_run_note
+from .test_tables import show_in_pty
 
 SECRET = "Qz7-4kP9vX2mN8bT5wR1"
 LIMIT_BYTES = 50 * 1024
@@ -47,6 +48,7 @@ def test_show_gives_json(old_runs: CliEnv) -> None:
     events = old_runs.events(run_id)
     assert shown == {
         "schema": 1,
+        "run_id": run_id,
         "run": json.loads((old_runs.folder(run_id) / "run.json").read_text()),
         "name": "",
         "short": make_short_name(run_id),
@@ -157,8 +159,9 @@ def test_a_secret_across_the_border_of_what_is_shown_is_redacted_before_the_cut(
     (cli_env.work / "big").write_text(head + SECRET + "y" * 1000)
     marker = "[REDACTED:DEPLOY_TOKEN]"
     whole = head + marker + "y" * 1000
-    shown = f"  {whole[:LIMIT_BYTES]}\n  [… {len(whole) - LIMIT_BYTES} more bytes]\n"
     run = cli_env.run("scripted", "[[call]]\nrun = 'cat big'\n" + SAYS_HELLO, env={"DEPLOY_TOKEN": SECRET})
+    rest = f"{len(whole) - LIMIT_BYTES} more bytes: inspan logs --whole {make_short_name(run.run_id)}"
+    shown = f"  {whole[:LIMIT_BYTES]}\n  [… {rest}]\n"
     logs = cli_env.inspan("logs").stdout
     assert shown in run.stderr
     assert shown in logs
@@ -172,7 +175,8 @@ def test_text_that_streams_in_is_cut_like_any_other(cli_env: CliEnv) -> None:
     shown = "a" * 20_000 + "b" * 20_000 + "c" * (LIMIT_BYTES - 40_000)
     assert run.code == 0
     assert "text_delta" in cli_env.kinds(run.run_id)
-    assert f"\n{shown}\n[… {80_000 - LIMIT_BYTES} more bytes]\n" in run.stderr
+    rest = f"{80_000 - LIMIT_BYTES} more bytes: inspan logs --whole {make_short_name(run.run_id)}"
+    assert f"\n{shown}\n[… {rest}]\n" in run.stderr
 
 
 @pytest.fixture(scope="module")
@@ -239,3 +243,40 @@ def test_the_schema_describes_every_event_that_a_run_writes(old_runs: CliEnv) ->
 
 def _kinds(definition: dict[str, Any]) -> list[str]:
     return definition.get("properties", {}).get("kind", {}).get("enum", [])
+
+
+def test_logs_show_the_beginning_of_an_output_that_lies_beside_the_log(cli_env: CliEnv) -> None:
+    scenario = "[[call]]\nrun = \"seq 1 300000\"\n\n[[call]]\nsay = 'Done.'\n"
+    run = cli_env.run("scripted", scenario)
+    assert "[large: " in next(event["output"] for event in run.events if event["kind"] == "tool_completed")
+    shown = cli_env.inspan("logs", run.run_id).stdout
+    assert "\n  1\n  2\n" in shown and " more bytes: inspan logs --whole " in shown and "[large: " not in shown
+    whole = cli_env.inspan("logs", "--whole", run.run_id).stdout
+    assert "\n  1\n  2\n" in whole and "\n  299999\n  300000\n" in whole and "more bytes" not in whole
+
+
+def test_a_long_answer_is_shown_to_the_limit_wherever_it_is_read_and_whole_where_that_is_asked_for(
+    cli_env: CliEnv,
+) -> None:
+    said = "long " * 240_000
+    run = cli_env.run("scripted", f"[[call]]\nsay = '{said}'\n")
+    assert "[large: " in next(event["text"] for event in run.events if event["kind"] == "text_said")
+    shown = [run.stderr, *(cli_env.inspan(*words, run.run_id).stdout for words in (["show"], ["logs"]))]
+    assert [("long long" in text, "[large: " in text, "inspan logs --whole" in text) for text in shown] == [
+        (True, False, True)
+    ] * 3
+    assert max(map(len, shown)) < 60_000
+    assert said.strip() in cli_env.inspan("logs", "--whole", run.run_id).stdout
+    assert json.loads(cli_env.inspan("show", "--json", run.run_id).stdout)["output"] == said
+
+
+@pytest.mark.parametrize("follow", [(), ("-f",)], ids=["logs", "logs -f"])
+@pytest.mark.parametrize("agent", ["scripted", "codex", "claude"])
+def test_logs_tell_a_failure_once(cli_env: CliEnv, agent: str, follow: tuple[str, ...]) -> None:
+    spends = "[[call]]\nrun = 'true'\n\n[[call]]\nsay = 'not reached'\n"
+    assert cli_env.run(agent, spends, "--budget", "1calls").code == 6
+    for told in (cli_env.inspan("logs", *follow).stdout, show_in_pty(cli_env, "logs", columns=100)):
+        words = " ".join(told.split())
+        assert words.count("1 model call spent, 1 model call asked for.") == 1, told
+        assert words.count("✘ limited") == 1
+        assert not re.search("(?m)^(!|■ ending)", told), told

@@ -150,7 +150,7 @@ def test_a_project_without_a_conversation_has_none_to_go_on_with(old_runs: CliEn
 
 
 def test_nothing_goes_on_where_nothing_ran(readonly_env: CliEnv) -> None:
-    for words in (("resume", "go on"), ("run", "go on", "-c"), ("chat", "-c")):
+    for words in (("resume",), ("resume", "@last"), ("resume", "go on"), ("run", "go on", "-c"), ("chat", "-c")):
         done = readonly_env.inspan(*words)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("inspan: There is no run yet.\n  → Start one: ")

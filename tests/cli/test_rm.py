@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from inspan.protocol.ids import make_short_name
 from tests.cli_env import CliEnv, SavedCliEnv
 
 from .dialogue import type_answer
@@ -75,10 +76,10 @@ def test_several_are_named_before_the_question(two_runs: tuple[CliEnv, list[str]
     assert code == 0, printed
     assert [line.split()[:2] for line in named.splitlines()] == [
         ["RUN", "AGENT"],
-        *([each, "scripted"] for each in ids),
+        *([make_short_name(each), "scripted"] for each in ids),
     ]
     assert all(line.endswith(f"{cli_env.work}  do it") for line in named.splitlines()[1:])
-    assert after.split()[-2:] == ids
+    assert after.split()[-2:] == [make_short_name(each) for each in ids]
     assert list_ids(cli_env) == []
 
 
@@ -89,7 +90,7 @@ def test_a_look_deletes_nothing(kept_runs: tuple[CliEnv, list[str]], count: int)
     said = "".join(f"{run_id} would be deleted\n" for run_id in ids[:count])
     assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
     found = json.loads(cli_env.inspan("rm", *ids[:count], "--dry-run", "--json").stdout)
-    assert found == {"schema": 1, "dry_run": True, "removed": ids[:count]}
+    assert found == {"schema": 1, "dry_run": True, "removed": ids[:count], "worktrees": []}
     assert list_ids(cli_env) == ids
 
 

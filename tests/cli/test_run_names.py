@@ -14,10 +14,12 @@ from inspan.runs.projects import project_of
 from inspan.stores import index
 from inspan.stores.index import Entry, Row
 from inspan.stores.run_folder import run_path
+from tests.agents.conversation import list_runs
 from tests.cli_env import CliEnv
 
 from .refusal import expect_refusal, parse_refusal
 from .scenarios import SAYS_HELLO, release_tool, start_waiting_run
+from .test_tables import show_in_pty
 
 ONE_RUN = ("show", "logs", "events", "wait", "diff")
 
@@ -175,7 +177,7 @@ def test_an_own_name_wins_over_a_short_one_and_this_project_over_others(cli_env:
     assert json.loads(remove(cli_env, "kkkk").stdout)["removed"] == [A]
     put_run(cli_env, A, short="kkkk")
     put_run(cli_env, C, name="kkkk", short="nnnn")
-    assert list_names(cli_env) == [C, A]
+    assert list_names(cli_env) == ["nnnn", A]
     assert json.loads(remove(cli_env, "kkkk").stdout)["removed"] == [C]
     assert json.loads(remove(cli_env, "kkkk").stdout)["removed"] == [A]
     assert json.loads(remove(cli_env, "kkkk").stdout)["removed"] == [B]
@@ -226,10 +228,20 @@ def test_a_name_is_given_once_in_a_project(cli_env: CliEnv) -> None:
         assert f"`inspan rm {first}`" in refusal.next
     other = run_named(cli_env, "--name", "fix", cwd=cli_env.root / "other")
     assert (find(cli_env, "fix"), find(cli_env, "fix", cwd=cli_env.root / "other")) == (first, other)
-    assert list_names(cli_env, "--all") == [first, other]
+    assert list_names(cli_env, "--all") == [make_short_name(first), make_short_name(other)]
     assert cli_env.inspan("rm", "fix").stdout == f"{first}\n"
     again = run_named(cli_env, "--name", "fix")
     assert find(cli_env, "fix") == again
+
+
+def test_a_name_that_a_living_run_has_can_be_had_by_ending_that_run(cli_env: CliEnv) -> None:
+    living = start_waiting_run(cli_env, "--name", "fix")
+    words = ("run", "do it", "-a", "scripted", "--model-from", cli_env.scenario(SAYS_HELLO), "--name", "fix")
+    refused = cli_env.inspan(*words)
+    assert refused.returncode == 2
+    assert f"Give another one, or end that run: `inspan stop {living}` and `inspan rm` it." in refused.stderr
+    release_tool(cli_env)
+    cli_env.wait_for_end(living)
 
 
 def test_of_two_that_start_at_once_one_has_the_name(cli_env: CliEnv) -> None:
@@ -248,7 +260,7 @@ def test_a_name_may_be_the_short_name_of_another_run(cli_env: CliEnv) -> None:
     first = run_named(cli_env)
     second = run_named(cli_env, "--name", make_short_name(first))
     assert find(cli_env, make_short_name(first)) == second
-    assert list_names(cli_env) == [second, first]
+    assert list_names(cli_env) == [make_short_name(second), first]
 
 
 def test_what_a_run_is_called_is_told_by_everything(three_runs: CliEnv, ids: tuple[str, str, str]) -> None:
@@ -357,7 +369,7 @@ def test_budgets_name_living_and_refused_runs_as_ps_does(cli_env: CliEnv) -> Non
     living = start_waiting_run(cli_env)
     shown = cli_env.inspan("budget").stdout
     assert refused.returncode == 6, refused.stderr
-    assert "Ended by a budget: run refused.\n" in shown
+    assert "Ended by a budget: run refused.\n  The budget of run refused is 1 model call: " in shown
     assert f"run {make_short_name(living)} " in shown
     assert living not in shown
     told = json.loads(cli_env.inspan("budget", "--json").stdout)
@@ -366,5 +378,40 @@ def test_budgets_name_living_and_refused_runs_as_ps_does(cli_env: CliEnv) -> Non
     release_tool(cli_env)
 
 
-def test_two_runs_with_one_name_are_told_by_their_ids() -> None:
-    assert tell_apart([("id-1", "same"), ("id-2", "other"), ("id-3", "same")]) == ["id-1", "other", "id-3"]
+@pytest.mark.parametrize(
+    ("runs", "told"),
+    [
+        ([("id-1", "", "aaaa"), ("id-2", "foo", "bbbb")], ["aaaa", "foo"]),
+        ([("id-1", "foo", "aaaa"), ("id-2", "bar", "bbbb"), ("id-3", "foo", "cccc")], ["aaaa", "bar", "cccc"]),
+        ([("id-1", "", "aaaa"), ("id-2", "foo", "aaaa")], ["id-1", "foo"]),
+        ([("id-1", "", "aaaa"), ("id-2", "", "aaaa")], ["id-1", "id-2"]),
+        # What is typed means an own name first.
+        ([("id-1", "", "aaaa"), ("id-2", "aaaa", "bbbb")], ["id-1", "bbbb"]),
+        ([("id-1", "foo", "aaaa"), ("id-2", "aaaa", "bbbb"), ("id-3", "foo", "cccc")], ["id-1", "aaaa", "cccc"]),
+        ([("id-1", "foo", ""), ("id-2", "foo", "bbbb")], ["id-1", "bbbb"]),
+    ],
+)
+def test_two_runs_with_one_name_are_told_by_their_short_ones_or_ids(
+    runs: list[tuple[str, str, str]], told: list[str]
+) -> None:
+    assert tell_apart(runs) == told
+
+
+def test_one_name_in_two_projects_is_listed_by_names_to_type(cli_env: CliEnv) -> None:
+    other = cli_env.root / "other"
+    other.mkdir()
+    model = cli_env.scenario(SAYS_HELLO)
+    for folder in (cli_env.work, other):
+        cli_env.inspan("run", "do it", "-a", "scripted", "--model-from", model, "--name", "foo", cwd=folder)
+    listed = [line.split()[0] for line in cli_env.inspan("ps", "-a", "--all").stdout.splitlines()[1:]]
+    assert sorted(listed) == sorted(make_short_name(run_id) for run_id in list_runs(cli_env))
+    assert [cli_env.inspan("show", name).returncode for name in listed] == [0, 0]
+
+
+def test_a_person_who_waits_or_stops_reads_names_and_a_script_reads_ids(cli_env: CliEnv) -> None:
+    model = cli_env.scenario(SAYS_HELLO)
+    cli_env.inspan("run", "do it", "-a", "scripted", "--model-from", model, "--name", "foo")
+    run_id = cli_env.folder().name
+    for command, told in (("wait", "completed done"), ("stop", "completed"), ("rm --dry-run", "would be deleted")):
+        assert show_in_pty(cli_env, *command.split(), "foo", columns=80) == f"foo {told}\n"
+        assert cli_env.inspan(*command.split(), "foo").stdout == f"{run_id} {told}\n"

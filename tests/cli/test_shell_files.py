@@ -10,7 +10,7 @@ import click
 import pytest
 
 from inspan.cli.main import inspan
-from inspan.cli.man_pages import MARK, build_man_pages
+from inspan.cli.man_pages import MARK, PACKAGE_MARK, build_man_pages
 from tests.cli_env import WAIT_S, CliEnv
 
 from .refusal import expect_refusal
@@ -49,8 +49,10 @@ def test_it_is_written_once_and_taken_away_again(cli_env: CliEnv, shell: str) ->
     assert json.loads(again.stdout)["files"] == []
     assert path.stat().st_mtime_ns == stamp
     assert "would be deleted" in cli_env.inspan("completion", "--uninstall", "--dry-run").stdout
+    pages = list_pages(cli_env)
     gone = cli_env.inspan("completion", "--uninstall")
-    assert f"{path} deleted\n" in gone.stdout
+    man = cli_env.root / "data" / "man" / "man1"
+    assert gone.stdout.splitlines() == [f"{path} deleted", f"{man} deleted: {len(pages)} pages"]
     assert (path.exists(), list_pages(cli_env)) == (False, [])
     assert cli_env.inspan("completion", "--uninstall").stdout == "nothing to delete\n"
 
@@ -81,6 +83,28 @@ def test_a_file_of_the_users_own_is_neither_overwritten_nor_deleted(cli_env: Cli
     assert str(path) in refusal.message
     assert cli_env.inspan("completion", "--uninstall").stdout == "nothing to delete\n"
     assert path.read_text() == "# mine\n"
+
+
+def test_what_a_package_brought_is_left_as_it_is(cli_env: CliEnv) -> None:
+    """Here as pipx leaves it: links into the folder of its tool."""
+    script, folder = paths(cli_env)["bash"], cli_env.root / "data" / "man" / "man1"
+    brought = {script: "share/inspan", folder / "inspan.1": "share/inspan.1", folder / "inspan-run.1": "share/old.1"}
+    for path, name in brought.items():
+        target = cli_env.root / "tool" / name
+        for each in (target, path):
+            each.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(f"# {MARK if 'old' in name else PACKAGE_MARK}\n")
+        path.symlink_to(target)
+    refusal = expect_refusal(cli_env, "completion", "--install", "bash")
+    assert str(folder / "inspan-run.1") in refusal.message
+    (folder / "inspan-run.1").unlink()
+    done = cli_env.inspan("completion", "--install", "bash")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, f"{script} is up to date")
+    assert "inspan-run.1" in list_pages(cli_env)
+    (folder / "inspan-gone.1").symlink_to(cli_env.root / "tool" / "share" / "old.1")
+    assert cli_env.inspan("completion", "--uninstall").returncode == 0
+    assert list_pages(cli_env) == ["inspan-gone.1", "inspan.1"]
+    assert script.is_symlink()
 
 
 def test_a_page_of_a_command_that_is_gone_goes_with_the_next_installation(cli_env: CliEnv) -> None:
@@ -122,7 +146,7 @@ def test_without_a_home_of_its_own_the_users_is_found(cli_env: CliEnv) -> None:
 
 def test_the_installed_script_completes_in_bash(cli_env: CliEnv) -> None:
     cli_env.inspan("completion", "--install", "bash")
-    ask = 'source "$0"; COMP_WORDS=(inspan comp) COMP_CWORD=1; _inspan_words inspan; echo "${COMPREPLY[@]}"'
+    ask = 'source "$0"; COMP_WORDS=(inspan comple) COMP_CWORD=1; _inspan_words inspan; echo "${COMPREPLY[@]}"'
     programs = str(Path(cli_env.argv()[0]).parent)
     done = subprocess.run(
         ["bash", "--norc", "-c", ask, str(paths(cli_env)["bash"])],

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -101,9 +102,18 @@ def test_a_refused_prompt_is_refused_as_run_refuses_it(readonly_env: CliEnv, arg
     [
         (("rnu",), "No such command 'rnu'. Did you mean 'run'?", "`inspan run rnu` runs it as a prompt."),
         (("rnu", "fix it"), "No such command 'rnu'. Did you mean 'run'?", "`inspan run rnu` runs it as a prompt."),
-        (("-a", "codex", "rnu"), "No such command 'rnu'. Did you mean 'run'?", "`inspan run rnu` runs it as a prompt."),
-        (("test", "-a", "codex"), "No such command 'test'.", "`inspan run test` runs it as a prompt."),
-        (("-a", "codex", "test"), "No such command 'test'.", "`inspan run test` runs it as a prompt."),
+        (
+            ("-a", "codex", "rnu"),
+            "No such command 'rnu'. Did you mean 'run'?",
+            "`inspan run -a codex rnu` runs it as a prompt.",
+        ),
+        (
+            ("-a", "codex", "fix", "it"),
+            "No such command 'fix'.",
+            "A prompt of several words is quoted: `inspan 'fix it' -a codex`.",
+        ),
+        (("test", "-a", "codex"), "No such command 'test'.", "`inspan run test -a codex` runs it as a prompt."),
+        (("-a", "codex", "test"), "No such command 'test'.", "`inspan run -a codex test` runs it as a prompt."),
         (("zzz",), "No such command 'zzz'.", "`inspan run zzz` runs it as a prompt."),
         (("it's",), 'No such command "it\'s".', "`inspan run 'it'\"'\"'s'` runs it as a prompt."),
         (
@@ -117,9 +127,11 @@ def test_a_refused_prompt_is_refused_as_run_refuses_it(readonly_env: CliEnv, arg
 def test_an_unknown_word_is_refused_with_the_way_to_write_a_prompt(
     readonly_env: CliEnv, arguments: tuple[str, ...], message: str, hint: str
 ) -> None:
-    expected = Refusal(exit_code=2, code="usage", message=message, next=f"{hint} Try `inspan --help`.")
-    assert parse_refusal(readonly_env.inspan(*arguments, "--json")) == expected
-    assert readonly_env.inspan(*arguments).stderr == f"inspan: {message}\n  → {expected.next}\n"
+    refused = parse_refusal(readonly_env.inspan(*arguments, "--json"))
+    # The advice is the line as it was typed, with this option.
+    refused = replace(refused, next=refused.next.replace(" --json", ""))
+    assert refused == Refusal(exit_code=2, code="usage", message=message, next=f"{hint} Try `inspan --help`.")
+    assert readonly_env.inspan(*arguments).stderr == f"inspan: {message}\n  → {hint} Try `inspan --help`.\n"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from inspan.agents.registry import find_driver
+from inspan.protocol.ids import make_short_name
 from tests.agents.conversation import build_turn_scenario, list_runs
 from tests.cli_env import CliEnv
 from tests.emulated_terminal import EmulatedTerminal
@@ -18,6 +19,25 @@ from .test_installs import list_versions, publish
 from .test_live_console import no_status
 from .test_resume import begin
 from .test_undo import FOUND, LEFT, read_files
+
+# An answer with all that Markdown has, in lines that fit no terminal of these.
+ANSWER = """
+[[call]]
+say = '''
+# What was wrong
+
+The function `total` **subtracted its second price** where it should have added it to the first one, as the test says.
+
+- the first of the prices was taken as it is, and so was the currency that it was given in
+'''
+"""
+ENDED_BY_BUDGET = """
+[[call]]
+run = "true"
+
+[[call]]
+say = "Not reached."
+"""
 
 each_width = pytest.mark.parametrize("columns", [80, 40])
 
@@ -56,10 +76,10 @@ def test_conversations_in_two_folders_are_resumed_each_in_its_own(
     begin(cli_env, "alpha-word", "--name", "boat")
     begin(cli_env, "beta-word", cwd=other)
     for folder, word in ((cli_env.work, "alpha-word"), (other, "beta-word")):
-        resumed = list_runs(cli_env)[0 if word == "alpha-word" else 1]
+        shown = "boat" if word == "alpha-word" else make_short_name(list_runs(cli_env)[1])
         terminal = resume(cli_env, open_terminal, "go on please", holds=word, columns=columns, cwd=folder)
         assert terminal.wait_for_end() == 0, terminal.text
-        assert joined(f"inspan: run {resumed}: codex in {folder},") in read_words(terminal)
+        assert joined(f"inspan: run {shown}: codex in {folder},") in read_words(terminal)
         said = f"I still know the {word}, and go on from there."
         assert said in " ".join(" ".join(terminal.scrolled).split()), terminal.text
         assert any(row.startswith("✔ completed in ") for row in terminal.scrolled)
@@ -145,8 +165,8 @@ def test_a_run_is_undone_by_a_yes_below_what_will_happen(cli_env: CliEnv, open_t
         ["change", "kept.txt", "−1"],
         ["add", "old.txt", "+1"],
     ]
-    run_id = cli_env.folder().name
-    question = f"Take back the changes of run {run_id} to 4 files in {cli_env.work}? [y/N]:"
+    run = make_short_name(cli_env.folder().name)
+    question = f"Take back the changes of run {run} to 4 files in {cli_env.work}? [y/N]:"
     assert joined(question) in read_words(terminal)
     assert read_files(cli_env) == LEFT, "nothing is done before the answer"
     terminal.type_keys("y\r")
@@ -165,3 +185,46 @@ def test_an_undo_that_nobody_confirms_leaves_everything(cli_env: CliEnv, open_te
     assert terminal.wait_for_end() == 1, terminal.text
     assert terminal.lines[-1] == "nothing undone"
     assert read_files(cli_env) == LEFT
+
+
+@pytest.fixture(scope="module")
+def used_house(tmp_path_factory: pytest.TempPathFactory, binaries: dict[str, str]) -> Iterator[CliEnv]:
+    """A house with a run that has said much, one with a session of its agent's, and one that a budget has ended."""
+    made = CliEnv(tmp_path_factory.mktemp("used"), binaries=binaries)
+    # Paths take a row of their own where they are long, and hide what is looked for.
+    made.work = Path(made.sockets, "shop")
+    made.work.mkdir()
+    said, spent = made.scenario(ANSWER), made.scenario(ENDED_BY_BUDGET, name="spent")
+    for name, *words in (
+        ("session", "-a", "codex", "--profile", "clean", "--model-from", said),
+        ("broke", "-a", "scripted", "--model-from", spent, "--budget", "1calls"),
+        ("said", "-a", "scripted", "--model-from", said),
+    ):
+        made.inspan("run", "tell me at some length what was wrong with it", "--name", name, *words)
+    yield made
+    made.close()
+
+
+@each_width
+@pytest.mark.parametrize(
+    "command", ["cost", "budget", "show said", "show broke", "transcript session", "demo", "wait said"]
+)
+def test_no_row_of_a_command_ends_within_a_word(used_house: CliEnv, command: str, columns: int) -> None:
+    terminal = EmulatedTerminal(
+        used_house.argv(*command.split()), cwd=used_house.work, env=used_house.env, columns=columns, rows=50
+    )
+    with terminal:
+        assert terminal.wait_for_end() == 0, terminal.text
+    assert terminal.broken == [], terminal.text
+
+
+def test_the_answer_of_a_run_that_is_over_is_shown_as_it_was_live(used_house: CliEnv) -> None:
+    terminal = EmulatedTerminal(used_house.argv("show", "said"), cwd=used_house.work, env=used_house.env)
+    with terminal:
+        assert terminal.wait_for_end() == 0, terminal.text
+    rows = terminal.scrolled
+    assert "What was wrong" in rows
+    assert any(row.startswith("The function `total` subtracted its second price") for row in rows)
+    assert any(row.startswith("• the first of the prices") for row in rows)
+    piped = used_house.inspan("show", "said").stdout.splitlines()
+    assert "# What was wrong" in piped

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 import inspan
 from inspan.errors import UndoRefused
+from inspan.protocol.ids import make_short_name
 from tests.agents.styles import Style, each_agent
 from tests.cli_env import CliEnv, SavedCliEnv, kill_process, wait_until
 from tests.conftest import skip
@@ -21,7 +23,7 @@ from tests.conftest import skip
 from .dialogue import type_answer
 from .refusal import expect_refusal, parse_refusal
 from .scenarios import release_tool, start_waiting_run, strip_run_note
-from .test_diff import CHANGES, WRITES_AND_RUNS, make_repository
+from .test_diff import CHANGES, WRITES_AND_RUNS, git, make_repository
 
 TABLE = """\
 WHAT    FILE          LINES
@@ -75,6 +77,30 @@ def succeed(cli_env: CliEnv, *arguments: str, cwd: Path | None = None) -> str:
     done = cli_env.inspan(*arguments, cwd=cwd)
     assert (done.returncode, strip_run_note(done.stderr)) == (0, "")
     return done.stdout
+
+
+def test_nothing_is_changed_and_nothing_offered_where_the_same_bytes_were_written_again(cli_env: CliEnv) -> None:
+    make_repository(cli_env)
+    run = cli_env.run(
+        "scripted", '[[call]]\nwrite = {path = "kept.txt", content = "kept\\n"}\n[[call]]\nsay = "Done."\n'
+    )
+    assert [event["path"] for event in run.select_events("file_changed")] == [str(cli_env.work / "kept.txt")]
+    assert run.ended.get("files_changed", []) == []
+    assert "  files changed: none" in run.stderr
+    assert "  files changed: none" in succeed(cli_env, "show")
+
+
+def test_a_run_is_not_undone_in_another_repository_at_its_path(changed: CliEnv) -> None:
+    moved = changed.work.rename(changed.root / "moved")
+    shutil.copytree(moved, changed.work, ignore=shutil.ignore_patterns(".git"))
+    git(changed, "init", "-q")
+    refusal = expect_refusal(changed, "undo", "--dry-run")
+    assert refusal.message.endswith(f"The repository in {changed.work} is not the one in which it worked.")
+    assert read_files(changed) == LEFT
+    shutil.rmtree(changed.work)
+    shutil.copytree(moved, changed.work)
+    succeed(changed, "undo", "--yes")
+    assert read_files(changed) == FOUND
 
 
 def test_a_run_is_undone_and_applied_and_undone_again(changed: CliEnv) -> None:
@@ -171,7 +197,8 @@ def test_anything_but_a_yes_undoes_nothing(kept_changes: CliEnv, keys: str) -> N
 
 def test_somebody_at_a_terminal_sees_what_happens_before_the_question(changed: CliEnv) -> None:
     printed, code = type_answer(changed, "y\n", "undo")
-    question = f"Take back the changes of run {changed.folder().name} to 4 files in {changed.work}? [y/N]:"
+    run = make_short_name(changed.folder().name)
+    question = f"Take back the changes of run {run} to 4 files in {changed.work}? [y/N]:"
     before, _, after = printed.partition(question)
     assert code == 0, printed
     assert strip_run_note(before) == TABLE
@@ -434,3 +461,15 @@ def test_a_cancelled_call_has_ended_when_its_caller_hears_of_it(
         return read_files(changed)
 
     assert inspan.run_sync(cancel()) == FOUND
+
+
+@pytest.mark.parametrize("command", ["undo", "apply"])
+def test_a_run_of_another_project_is_named_with_its_folder_first(changed: CliEnv, tmp_path: Path, command: str) -> None:
+    run_id = changed.folder().name
+    if command == "apply":
+        assert changed.inspan("undo", run_id, "--yes").stderr == "", "the run is of this folder's project"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    done = changed.inspan(command, make_short_name(run_id), "--yes", cwd=elsewhere)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith(f"inspan: run {run_id}: scripted in {changed.work}, ")

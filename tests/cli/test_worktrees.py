@@ -165,6 +165,21 @@ def test_a_subfolder_is_the_same_subfolder_of_the_worktree(house: CliEnv) -> Non
     assert (path.name, read_files(path)) == ("sub", {"new.txt": "new\n"})
 
 
+def test_a_link_that_an_agent_has_committed_in_the_place_of_a_subfolder_leads_no_run_out(house: CliEnv) -> None:
+    outside = house.work.parent / "outside"
+    outside.mkdir()
+    (house.work / "sub").symlink_to(outside)
+    git(house, "add", "-A")
+    git(house, *IDENTITY, "commit", "-qm", "a link")
+    (house.work / "sub").unlink()
+    (house.work / "sub/deep").mkdir(parents=True)
+    model = house.scenario(SAYS_HELLO)
+    argv = ("run", "go", "-a", "scripted", "--model-from", model, "--sandbox", "worktree")
+    done = house.inspan(*argv, cwd=house.work / "sub/deep")
+    assert "it leads out of the worktree." in done.stderr
+    assert (done.returncode != 0, os.listdir(outside), list_entries(house)) == (True, [], [])
+
+
 def test_apply_brings_the_changes_into_the_checkout_and_undo_takes_them_back(house: CliEnv) -> None:
     before = read_files(house.work)
     run_id = run(house)
@@ -194,12 +209,61 @@ def test_every_way_to_remove_one_saves_what_is_in_it(house: CliEnv, way: str) ->
     assert git(house, "show", f"refs/inspan/salvage/{run_id}:kept.txt") == "kept\nmore\nlater\n"
     assert "+later" in Path(entry["patch"]).read_text()
     assert git(house, "worktree", "list").count("\n") == 1
-    assert house.inspan("worktrees", "restore", make_short_name(run_id)).stdout == f"{path}\n"
+    Path(entry["patch"]).write_text("evil")
+    restored = house.inspan("worktrees", "restore", make_short_name(run_id))
+    assert restored.stdout == f"{path}\n" and "is not what was saved" in restored.stderr.replace("\n", " ")
     assert read_files(path)["kept.txt"] == "kept\nmore\nlater\n"
+
+
+IGNORED = """
+[[call]]
+run = "echo more >> kept.txt; echo x > build.log"
+[[call]]
+say = "done"
+"""
+
+
+def test_deleting_a_run_says_what_becomes_of_its_worktree_and_keeps_its_name(house: CliEnv) -> None:
+    run_id = run(house, IGNORED, "--name", "sp")
+    old = ("prune", "--older-than", "2099-01-01")
+    for command in (("rm", "sp"), old):
+        would = house.inspan(*command, "--dry-run")
+        assert "worktree sp would be removed: " in would.stdout + would.stderr
+        assert "(1 file, 1 ignored)" in would.stdout + would.stderr
+    assert "uncommitted work is saved; 1 ignored file or folder deleted" in house.inspan(*old).stderr
+    assert json.loads(house.inspan("rm", "sp", "--dry-run", "--json").stdout)["worktrees"] == [run_id]
+    done = house.inspan("rm", "sp")
+    assert done.stdout == f"{run_id}\n"
+    assert f"worktree sp removed; saved as refs/inspan/salvage/{run_id} and " in done.stderr
+    assert done.stderr.endswith(": `inspan worktrees restore sp`; 1 ignored file or folder deleted\n")
+    assert [entry["run"] for entry in list_entries(house)] == ["sp"]
+    assert house.inspan("worktrees", "restore", "sp").returncode == 0
+
+
+def test_a_second_removal_says_that_there_was_a_first(house: CliEnv) -> None:
+    run(house, IGNORED, "--name", "sp")
+    first, second = (house.inspan("worktrees", "rm", "sp") for _ in range(2))
+    assert first.stdout.startswith("sp removed; saved as refs/inspan/salvage/")
+    assert second.stdout.startswith("sp was removed already; saved as refs/inspan/salvage/")
+    assert "restore sp`" in second.stdout
+    assert "was removed already" in house.inspan("worktrees", "rm", "sp", "--dry-run").stdout
+
+
+def test_pruning_runs_says_what_becomes_of_their_worktrees(house: CliEnv) -> None:
+    one, two = run(house, IGNORED, "--name", "sp"), run(house, IGNORED)
+    asked = house.inspan("rm", one, two)
+    question = "Delete 2 runs, their sessions and 2 worktrees (uncommitted work is saved; 2 ignored files and folders"
+    assert question in asked.stderr
+    lines = house.inspan("prune", "--older-than", "2099-01-01", "--yes").stdout.splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("worktree ")][:2] == ["sp", make_short_name(two)]
+    assert "2 runs, 2 sessions, 2 worktrees deleted; " in "\n".join(lines)
+    assert lines[-1].endswith(f"`inspan worktrees restore {make_short_name(two)}`; 1 ignored file or folder deleted")
 
 
 def test_removing_several_asks_and_forgetting_deletes_what_was_saved(house: CliEnv) -> None:
     one, two = run(house), run(house)
+    alone = house.inspan("worktrees", "rm", one, "--forget")
+    assert "Remove 1 worktree (what was saved of it is deleted" in alone.stderr
     asked = house.inspan("worktrees", "rm", one, two)
     assert (asked.returncode, "Cannot ask here: use --yes to remove" in asked.stderr) == (2, True)
     would = house.inspan("worktrees", "rm", one, two, "--dry-run").stdout.splitlines()
@@ -346,6 +410,7 @@ def test_outside_of_a_repository_and_without_a_commit_it_is_refused_and_nothing_
     assert f"{cli_env.work.parent / 'bare'} is a bare repository" in bare.stderr
     assert not list(cli_env.state.glob("projects/*/*/runs/*"))
     assert list_entries(cli_env) == []
+    assert not list(cli_env.state.glob("worktrees/*/*"))
 
 
 def test_a_resume_that_is_refused_makes_no_worktree_again(house: CliEnv) -> None:

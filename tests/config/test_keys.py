@@ -50,7 +50,7 @@ def test_what_is_spelled_is_read_back(path: tuple[str, ...]) -> None:
         (
             "zzz",
             "is not a known key.",
-            "Known here: runtime, models, limits, agents, mcp, budget, providers, prices, projects.",
+            "Known here: runtime, models, limits, loop, watchdog, agents, mcp, budget, providers, prices, projects.",
         ),
         ("agents.codex.modle", "is not a known key.", "Did you mean 'agents.codex.model'?"),
         ("agents.cdoex", "names no agent.", "Did you mean 'agents.codex'? Known agents: codex, scripted."),

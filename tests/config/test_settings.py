@@ -6,7 +6,7 @@ import pytest
 from inspan.config import AgentSettings, Settings
 from inspan.config.keys import format_key, key_tree, leaves
 from inspan.config.settings import LimitSettings, Server
-from inspan.protocol.limits import Limits
+from inspan.protocol.limits import Limits, WatchdogLimits
 from inspan.protocol.task import McpServer, Task
 
 KEYS = {format_key(path).replace('"*"', "NAME"): leaf for path, leaf in leaves(key_tree())}
@@ -19,7 +19,7 @@ GUARDED = {
     *(f"budget.{name}" for name in ("project", "task", "run")),
     *(f"prices.NAME.{name}" for name in ("input", "output", "cache_read", "cache_write")),
     *(f"providers.NAME.{name}" for name in ("requests_per_minute", "tokens_per_minute", "concurrent_calls")),
-    "providers.NAME.longest_hold",
+    *("providers.NAME.longest_hold", "watchdog.triage"),
     *(f"mcp.NAME.{name}" for name in ("command", "args", "env.NAME", "url", "headers.NAME")),
 }
 
@@ -43,6 +43,10 @@ def test_every_default_is_a_value_of_its_key() -> None:
 def test_the_limits_without_configuration_are_those_of_a_task() -> None:
     assert Settings().limits.to_limits() == Limits()
     assert LimitSettings.__struct_fields__ == Limits.__struct_fields__
+
+
+def test_the_watchdog_without_configuration_is_that_of_a_task() -> None:
+    assert Settings().watchdog.to_limits() == WatchdogLimits()
 
 
 def test_a_server_is_one_that_a_task_can_hold() -> None:

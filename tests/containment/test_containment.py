@@ -153,3 +153,31 @@ while True: time.sleep(86400)
     wait_until(lambda: len(list_children(reaper)) == 1, "reaper with the agent as its only child")
     cli_env.inspan("kill", run_id)
     wait_until(lambda: not processes_of(run_id), "empty house")
+
+
+def test_of_an_agent_that_kills_its_reaper_only_what_has_dropped_the_runs_id_is_left(
+    cli_env: CliEnv, fake: Fake, tmp_path: Path
+) -> None:
+    """What the reaper is documented not to do; the namespaces of the other ways cannot be left like this."""
+    named, nameless = f"{tmp_path}/named", f"{tmp_path}/nameless"
+    acts = f"""
+begin()
+def start(marker, env):
+    pid = os.fork()
+    if not pid:
+        os.setsid()
+        os.execve("/bin/sh", ["sh", "-c", "sleep 86400; exit", marker], env)
+    while marker not in open(f"/proc/{{pid}}/cmdline").read(): time.sleep(0.01)
+start({named!r}, os.environ)
+start({nameless!r}, {{}})
+say("grown")
+os.kill(os.getppid(), signal.SIGKILL)
+while True: time.sleep(86400)
+"""
+    run_id = detach_fake_agent(cli_env, {**fake_agent_env(fake, acts), "INSPAN_CONTAINMENT": "reaper"})
+    wait_for_event(cli_env, run_id, "run_ended")
+    assert _verdict(cli_env, run_id) == ("failed", "crashed")
+    wait_until(lambda: not processes_of(run_id), "nothing with the id of the run")
+    assert find_processes(named) == []
+    (left,) = find_processes(nameless)
+    os.killpg(left, signal.SIGKILL)

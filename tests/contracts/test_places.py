@@ -43,4 +43,4 @@ def test_anything_else_is_refused_with_what_is_known(text: str, problem: str) ->
     with pytest.raises(BadInput) as caught:
         parse_sandbox(text, boundaries=KNOWN)
     assert caught.value.message == f"sandbox {text!r}: {problem}"
-    assert caught.value.next_step == "Known sandboxes: bwrap, none, auto, worktree; worktree+bwrap joins two."
+    assert caught.value.next_step == "Known sandboxes: auto, bwrap, none, worktree; worktree+bwrap joins two."

@@ -584,3 +584,10 @@ def test_the_tokens_of_a_login_are_known_and_its_other_words_are_not(env: dict[s
         "codex.tokens.id_token": "eyJh.three",
         "codex.tokens.list.1": "0123456789abcdef" * 2,
     }
+
+
+@pytest.mark.parametrize("value", ["", "  "])
+def test_a_key_that_is_set_and_empty_is_said_to_be(value: str) -> None:
+    task = Task(prompt="x", cwd="/", agent="claude", profile="clean")
+    with pytest.raises(CredentialsMissing, match="ANTHROPIC_API_KEY is set, but empty"):
+        resolve_credential(task, registry.find_driver("claude"), {"ANTHROPIC_API_KEY": value})

@@ -8,7 +8,9 @@ from typing import Any, cast, get_args
 
 import msgspec
 import pytest
+from python_page import list_documented
 
+import inspan
 from inspan.agents.registry import load_drivers
 from inspan.contracts.driver import Capabilities
 from inspan.protocol.events import Event
@@ -55,3 +57,7 @@ def test_every_variable_that_the_code_reads_is_on_the_page() -> None:
     used |= {driver.program_variable for driver in load_drivers() if not (driver.program.hosted or driver.family)}
     used |= {driver.state.config_variable for driver in load_drivers()} - {""}
     assert used <= named
+
+
+def test_every_public_name_stands_on_the_page_of_python_once() -> None:
+    assert sorted(list_documented()) == sorted(inspan.__all__)

@@ -38,6 +38,7 @@ def test_every_guide_stands_under_something_that_people_want_to_do() -> None:
     assert [title for group in groups for title in group] == [
         "Run and follow",
         "Talk and approve",
+        "Try until it is done",
         "Money and limits",
         "Confine",
         "See, undo, clean up",
@@ -52,3 +53,9 @@ def test_every_guide_stands_under_something_that_people_want_to_do() -> None:
 def test_decisions_are_in_their_order() -> None:
     (decisions,) = (entry["Decisions"] for entry in NAVIGATION if "Decisions" in entry)
     assert decisions == ["decisions/README.md", *sorted(decisions[1:])]
+
+
+def test_the_front_page_leads_to_every_guide() -> None:
+    front = (DOCS / "index.md").read_text(encoding="utf-8")
+    guides = [page for page in list_pages(NAVIGATION) if page.startswith("guides/")]
+    assert [page for page in guides if f"({page})" not in front] == []

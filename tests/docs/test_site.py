@@ -1,15 +1,15 @@
 """The site as a reader gets it: it is built without a complaint, every link leads somewhere, and it fits the screen."""
 
 import json
-from collections.abc import Iterator
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import skip
+from tests.browser import Browser
+from tests.pictures import SESSIONS, THEMES, picture_path, read_picture
 
-from .browser import Browser, find_chromium
 from .pages import ROOT, WriteFile, steps
 from .site import Page, build_site, find_broken_links, serve
 
@@ -44,16 +44,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_site(tmp_path_factory)
 
 
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    program = find_chromium()
-    if not program:
-        skip("no-chromium")
-    made = Browser(program, tmp_path_factory.mktemp("browser"))
-    yield made
-    made.close()
-
-
 def html_name(page: Path) -> str:
     return str(page.with_name("index.html") if page.name == "README.md" else page.with_suffix(".html"))
 
@@ -61,7 +51,8 @@ def html_name(page: Path) -> str:
 def test_the_site_has_every_page_and_nothing_that_is_none(site: Path) -> None:
     published = {str(path.relative_to(site)) for path in site.rglob("*.*") if path.is_file()}
     assert {name for name in published if name.endswith(".html")} == {"404.html", *map(html_name, PAGES)}
-    others = {name for name in published if not name.endswith((".html", ".svg")) and not name.startswith("assets/")}
+    shown = {name for name in published if name.endswith((".html", ".svg")) or re.fullmatch(r"pictures/.*\.png", name)}
+    others = {name for name in published - shown if not name.startswith("assets/")}
     assert others <= {"search.json", "sitemap.xml", "sitemap.xml.gz", "objects.inv"}
 
 
@@ -120,3 +111,11 @@ def test_the_picture_of_the_first_page_is_the_one_of_its_look(site: Path, browse
             browser.evaluate("localStorage.clear()")  # The page keeps the look that it had first.
             browser.open(f"{address}/index.html")
             assert browser.evaluate(_PICTURES) == [f"{address}/pictures/fix-{look}.svg#only-{look}"]
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_browser_shows_every_space_of_a_picture(browser: Browser, theme: str) -> None:
+    for name in SESSIONS:
+        browser.open(picture_path(name, theme).as_uri())
+        shown = browser.evaluate("[...document.querySelectorAll('text')].map(row => row.getNumberOfChars())")
+        assert shown == [len(row) for row in read_picture(picture_path(name, theme))]

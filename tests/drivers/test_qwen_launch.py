@@ -78,6 +78,7 @@ def test_a_review_is_offered_readers_and_no_settings_of_anybody() -> None:
     assert values(launch, "--allowed-tools") == ["run_shell_command(true)"]
     excluded = set(values(launch, "--exclude-tools"))
     assert {"edit", "write_file", "notebook_edit", "agent", "monitor", "tool_call", "enter_worktree"} <= excluded
+    assert "run_shell_command(true *)" in excluded, "what is allowed is all commands that begin with true"
     assert not excluded & {"run_shell_command", "read_file", "grep_search", "glob", "list_directory"}
     assert settings(launch)["security"] == {"folderTrust": {"enabled": True}}
     assert launch.env["QWEN_CODE_TRUSTED_FOLDERS_PATH"] == "/SCRATCH/trusted-folders.json"
@@ -159,6 +160,23 @@ def test_in_the_profile_clean_the_settings_of_a_project_are_not_found(
 
 def test_a_project_of_the_users_profile_has_its_settings() -> None:
     assert not build_launch(DRIVER, USER).files.keys() & {"/SCRATCH/preload.mjs"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "tools", "held"),
+    [
+        ("exec", ("Bash(git *)",), True),
+        ("review", ("Bash(git *)",), True),
+        ("exec", ("Bash", "Read"), False),
+        ("review", (), False),
+    ],
+)
+def test_a_command_behind_a_pattern_has_no_other_one_in_its_words(
+    mode: str, tools: tuple[str, ...], held: bool
+) -> None:
+    """It takes them for words like others, and runs them."""
+    excluded = values(build_launch(DRIVER, CLEAN, mode=mode, allowed_tools=tools), "--exclude-tools")
+    assert ({"run_shell_command(*$*)", "run_shell_command(*`*)"} <= set(excluded)) == held
 
 
 def test_a_completion_is_offered_no_tool() -> None:

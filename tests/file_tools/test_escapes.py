@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from .conftest import SECRET, Ground
 
 Lay = Callable[[Ground], str]
 _RACES = 2000
+_PAUSES = (*(0.0,) * 1000, 0.02)  # Storms, and calms long enough for a call; odd, so that both states have theirs.
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD, RENAME_EXCHANGE.
 
 
@@ -97,7 +99,7 @@ WAYS_OUT: dict[str, Lay] = {
     "a whole path that begins like ROOT": _path("{inside}x/../outside/secret.txt"),
     "a whole path through ROOT": _path("{inside}/../outside/secret.txt"),
     "ROOT's parent": _path(".."),
-    "/proc": _path("/proc/self/root/etc/hostname"),
+    "/proc": _path("/proc/self/environ"),
     "a NUL": _path("kept.txt\0../outside/secret.txt"),
     "a name that is too long": _path("x" * 5000),
     "a path that is too long": _path("x/" * 3000 + "y"),
@@ -329,7 +331,7 @@ def test_an_installation_beneath_root_is_left_alone(tmp_path: Path) -> None:
 
 @contextmanager
 def _swap(ground: Ground) -> Generator[None]:
-    """Puts a link that leads out in the place of a folder, and the folder back, each in one step, without a pause."""
+    """Puts a link that leads out in the place of a folder, and the folder back, each in one step."""
     spot, link = ground.inside / "spot", ground.inside / "link"
     spot.mkdir()
     (spot / "secret.txt").write_text("inside\n")
@@ -338,7 +340,9 @@ def _swap(ground: Ground) -> Generator[None]:
     ended, failures = threading.Event(), list[int]()
 
     def swap() -> None:
-        while not ended.is_set() and not failures:
+        for pause in cycle(_PAUSES):
+            if ended.wait(pause) or failures:
+                return
             if exchange(_HERE, os.fsencode(spot), _HERE, os.fsencode(link), _EXCHANGE):
                 failures.append(ctypes.get_errno())
 
@@ -356,17 +360,19 @@ def _swap(ground: Ground) -> Generator[None]:
 def test_a_folder_that_becomes_a_link_meanwhile_leads_nowhere(root: Root, ground: Ground, operation: str) -> None:
     given = {"list": {"recursive": True}, "search": {"pattern": "words"}}.get(operation, {"path": "spot/secret.txt"})
     more = {"write": {"content": "inside\n"}, "edit": {"old": "inside", "new": "inside "}}.get(operation, {})
-    outcomes: dict[str, int] = {"done": 0, "refused": 0}
+    done = 0
     with _swap(ground):
-        for _ in range(_RACES if operation in ("read", "write") else _RACES // 5):
+        for race in range(_RACES * 10):
+            if done and race >= (_RACES if operation in ("read", "write") else _RACES // 5):
+                break
             try:
                 found = OPERATIONS[operation].call(root, {**given, **more})
-                outcomes["done"] += 1
+                done += 1
                 assert SECRET.strip() not in str(found)
             except InspanError:
-                outcomes["refused"] += 1
+                pass
     ground.check_untouched()
-    assert outcomes["done"] > 0, outcomes
+    assert done > 0
 
 
 @pytest.mark.parametrize("operation", ["read", "write"])
@@ -375,7 +381,9 @@ def test_a_file_that_becomes_a_link_meanwhile_leads_nowhere(root: Root, ground: 
     ended = threading.Event()
 
     def swap() -> None:
-        while not ended.is_set():
+        for pause in cycle(_PAUSES):
+            if ended.wait(pause):
+                return
             link.symlink_to(ground.secret)
             os.rename(link, spot)
             link.write_text("inside\n")
@@ -387,7 +395,9 @@ def test_a_file_that_becomes_a_link_meanwhile_leads_nowhere(root: Root, ground: 
     given = {"path": "spot.txt", **({"content": "inside\n"} if operation == "write" else {})}
     done = 0
     try:
-        for _ in range(_RACES):
+        for race in range(_RACES * 10):
+            if done and race >= _RACES:
+                break
             try:
                 assert SECRET not in str(OPERATIONS[operation].call(root, given))
                 done += 1

@@ -13,11 +13,13 @@ from inspan.protocol.events import (
     Question,
     QuestionAsked,
     RateLimited,
+    TextDelta,
     ThreadStarted,
     ToolCompleted,
     ToolOutput,
     ToolStarted,
     TurnStarted,
+    WatchdogActed,
 )
 from inspan.protocol.wire import Record
 from inspan.reporters.states import format_live_state, format_outcome
@@ -26,6 +28,8 @@ from tests.protocol.examples import ENDED, STARTED
 _OPENED: list[Event] = [STARTED, MessageSent(id="first", text="hi"), ThreadStarted(session_id="s")]
 _TOOL = ToolStarted(id="t", name="Bash", input={"command": "pytest -q"})
 _FAILED = MessageEnded(id="first", outcome="failed", reason="overloaded")
+_STUCK = WatchdogActed(step="nudge", cause="tool_at_work", silent_s=1.5)
+_HEARD = WatchdogActed(step="heard", cause="tool_at_work")
 _ASKED = PermissionAsked(id="q", tool="Bash", input={"command": "git  push\norigin"})
 
 
@@ -51,6 +55,10 @@ def _fold(events: list[Event], *, stays_open: bool = True, prompted: bool = True
         ([*_OPENED, RateLimited(message="wait")], "◷ rate limited (7.0s)"),
         ([*_OPENED, RateLimited(), ModelCallEnded(call=1, wire="x", status=200)], "● working (6.0s)"),
         ([*_OPENED, MessageEnded(id="first", outcome="completed", reason="done")], "· idle (7.0s)"),
+        ([*_OPENED, _TOOL, _STUCK], "▲ stuck: pytest -q (7.5s)"),
+        ([*_OPENED, _STUCK], "▲ stuck: model (8.5s)"),
+        ([*_OPENED, _TOOL, WatchdogActed(step="wait", cause="tool_at_work")], "● working: pytest -q (7.0s)"),
+        ([*_OPENED, _TOOL, _STUCK, _HEARD], "● working: pytest -q (5.0s)"),
         ([*_OPENED, _FAILED], "✘ error: overloaded"),
         ([*_OPENED, _FAILED, MessageSent(id="next", text="again")], "● working (6.0s)"),
         ([*_OPENED, ENDED], "■ closed"),
@@ -58,6 +66,31 @@ def _fold(events: list[Event], *, stays_open: bool = True, prompted: bool = True
 )
 def test_each_state_has_its_words(events: list[Event], words: str) -> None:
     assert format_live_state(_fold(events), now=110.0) == words
+
+
+@pytest.mark.parametrize(
+    ("events", "waits_for"),
+    [
+        (_OPENED, "model"),
+        ([*_OPENED, TextDelta(block="b", text="I")], ""),
+        ([*_OPENED, _TOOL], "tool"),
+        ([*_OPENED, _TOOL, ToolCompleted(id="t")], "model"),
+        ([*_OPENED, _TOOL, _ASKED], "person"),
+        ([*_OPENED, RateLimited(message="wait")], "limit"),
+        ([*_OPENED, _TOOL, _STUCK], "tool"),
+        ([*_OPENED, _STUCK], "model"),
+        ([*_OPENED, MessageEnded(id="first", outcome="completed", reason="done")], ""),
+        ([*_OPENED, _STUCK, _FAILED], ""),
+        ([STARTED], ""),
+    ],
+)
+def test_it_says_what_the_run_waits_for(events: list[Event], waits_for: str) -> None:
+    assert _fold(events).waits_for == waits_for
+
+
+def test_a_message_that_is_over_leaves_nothing_stuck() -> None:
+    found = _fold([*_OPENED, _STUCK, _FAILED, MessageSent(id="next", text="again")])
+    assert found.status == "working"
 
 
 def test_a_session_without_a_prompt_waits_for_a_message() -> None:

@@ -15,7 +15,7 @@ Answer = Callable[[bytes], bytes]
 
 
 @asynccontextmanager
-async def _serve(answer: Answer, *, seen: list[bytes] | None = None) -> AsyncGenerator[int]:
+async def _serve(answer: Answer, *, seen: list[bytes] | None = None, host: str = "127.0.0.1") -> AsyncGenerator[int]:
     """A server that reads a head and answers it."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -26,7 +26,7 @@ async def _serve(answer: Answer, *, seen: list[bytes] | None = None) -> AsyncGen
         await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    server = await asyncio.start_server(handle, host, 0)
     async with server:
         yield server.sockets[0].getsockname()[1]
 
@@ -183,6 +183,34 @@ def test_a_name_that_stands_for_this_machine_leads_nowhere(monkeypatch: pytest.M
         assert reached == []
 
     _run(test)
+
+
+def test_a_name_that_stands_for_this_machine_in_its_network_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = _find_own_address()
+
+    async def look_up(origin: object) -> list[str]:
+        return [own]
+
+    async def test() -> None:
+        monkeypatch.setattr(egress, "resolve_addresses", look_up)
+        reached: list[bytes] = []
+        async with _serve(lambda _: b"reached", seen=reached, host=own) as server:
+            async with _open_proxy(f"allow=rebound.example:{server}") as port:
+                got = await _ask(port, f"CONNECT rebound.example:{server} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        assert got.startswith(b"HTTP/1.1 502 ") and b"which is this machine" in got
+        assert reached == []
+
+    _run(test)
+
+
+def _find_own_address() -> str:
+    """By which others reach this machine; loopback, where it is in no network."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("198.51.100.1", 9))  # Nothing is sent.
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
 
 
 def test_it_goes_through_the_users_own_proxy_where_there_is_one() -> None:

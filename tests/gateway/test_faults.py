@@ -84,7 +84,7 @@ def test_garbage_is_served_as_a_stream(wire: str) -> None:
         response = stage.ask(wire)
         call = stage.next_call()
     assert (response.status, response.body) == (200, b"<html>")
-    assert (call.status, call.problem) == (200, "garbage")
+    assert (call.status, call.problem, call.message) == (200, "garbage", "<html>")
 
 
 @pytest.mark.parametrize("place", ["before-headers", "mid-stream"])

@@ -178,6 +178,13 @@ def test_an_answer_that_is_nested_too_deeply_is_passed_on_and_not_read(wire: str
     assert (meter.usage, meter.is_whole) == (None, False)
 
 
+def test_of_an_answer_in_which_nothing_can_be_read_its_beginning_is_kept() -> None:
+    page = b"<html>" + b"x" * 1_000_000
+    for kind in ("text/html", "text/event-stream"):
+        meter = _fed("messages", page, kind=kind)
+        assert (meter.message[:7], len(meter.message)) == ("<html>x", 16 * 1024)
+
+
 def test_a_run_outlives_an_answer_that_is_nested_too_deeply() -> None:
     deep = b'{"usage":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     faults: list[Exception] = []

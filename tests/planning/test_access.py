@@ -12,7 +12,7 @@ from inspan.agents.select import choose_provider, select_channel, select_provide
 from inspan.contracts.driver import Driver
 from inspan.credentials.resolve import resolve_credential
 from inspan.errors import CredentialsMissing
-from inspan.planning.access import refuse_without_access
+from inspan.planning.access import describe_access, refuse_without_access
 from inspan.protocol.task import Task
 
 NEEDY = [driver.name for driver in load_drivers() if driver.access.needs_credential]
@@ -157,3 +157,28 @@ def test_a_model_of_a_provider_that_inspan_does_not_know_is_the_agents_own_matte
     check("pi", env, model="mistral/large")
     with pytest.raises(CredentialsMissing):
         check("pi", env, model="openai/gpt-5.2")
+
+
+HELPER, URL = '{"apiKeyHelper": "true"}', '{"env": {"ANTHROPIC_BASE_URL": "http://x:1/"}}'
+PROVIDER = 'model_provider = "own"'
+OWN_CHOICES = {
+    "a helper": ("claude", "ANTHROPIC_API_KEY", ".claude/settings.json", HELPER, "apiKeyHelper", "", False),
+    "an address": ("claude", "ANTHROPIC_API_KEY", ".claude/settings.json", URL, "env.ANTHROPIC_BASE_URL", "http", True),
+    "no key": ("claude", "NOTHING", ".claude/settings.json", URL, "env.ANTHROPIC_BASE_URL", "http", False),
+    "a provider": ("codex", "OPENAI_API_KEY", ".codex/config.toml", PROVIDER, "model_provider", "", False),
+}
+
+
+@pytest.mark.parametrize(("name", "variable", "path", "content", "key", "url", "warns"), OWN_CHOICES.values())
+def test_a_key_is_not_named_where_the_users_own_settings_choose_the_provider(
+    env: dict[str, str], name: str, variable: str, path: str, content: str, key: str, url: str, warns: bool
+) -> None:
+    settings = Path(env["HOME"], path)
+    settings.parent.mkdir()
+    settings.write_text(content)
+    own = {**env, variable: KEY}
+    task = Task(prompt="hi", cwd=env["HOME"], agent=name)
+    driver = _narrow(find_driver(name), task, own)
+    found = describe_access(task, driver, resolve_credential(task, driver, own), own)
+    assert found.description == f"your own settings choose the provider ({key} in ~/{path})"
+    assert (found.base_url.partition(":")[0], bool(found.warning), found.known) == (url, warns, True)

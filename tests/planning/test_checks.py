@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from inspan.errors import BadInput
-from inspan.planning.checks import check_task
-from inspan.protocol.limits import Price
+from inspan.planning.checks import check_task, describe_idle_limits
+from inspan.protocol.limits import Limits, Price
 from inspan.protocol.task import McpServer, Task
 
 _BAD: dict[str, tuple[str, dict[str, Any], str, object]] = {
@@ -66,3 +66,9 @@ def test_what_is_no_price_is_named_with_its_model_and_field(tmp_path: Path, fiel
 
 def test_a_price_of_zero_is_a_price(tmp_path: Path) -> None:
     check_task(Task(prompt="x", cwd=str(tmp_path), agent="codex", prices={"m": Price(input=0.0, output=0.0)}))
+
+
+def test_more_processors_than_there_are_is_told_to_limit_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert describe_idle_limits(Limits(cpus=5000)) == ["--cpus 5000 limits nothing: this machine has 2 processors."]
+    assert not any(describe_idle_limits(Limits(cpus=cpus)) for cpus in (None, 0.5, 2))

@@ -59,10 +59,18 @@ def _build_environment(
     login: bool = False,
     parent: dict[str, str] = _PARENT,
     added: dict[str, str] | None = None,
+    private: bool = False,
 ) -> dict[str, str]:
     others = [summarize_agent(each) for each in registry.load_drivers()]
     return build_agent_environment(
-        parent, driver=driver, others=others, clean=clean, gateway=gateway, login=login, run_env=added or {}
+        parent,
+        driver=driver,
+        others=others,
+        clean=clean,
+        gateway=gateway,
+        login=login,
+        run_env=added or {},
+        private=private,
     )
 
 
@@ -89,6 +97,15 @@ def test_behind_a_gateway_nothing_leads_the_agent_past_it(driver: Driver) -> Non
 def test_clean_drops_everything_secret_but_the_agents_own_key(driver: Driver) -> None:
     given = _build_environment(driver, clean=True, gateway=False)
     assert given.keys() == _PLAIN | _KEYS[driver.name]
+
+
+def test_a_private_sandbox_has_no_secret_but_the_agents_own(driver: Driver) -> None:
+    proxy = {"HTTPS_PROXY": "http://me:0123456789abc@proxy.example"}
+    given = _build_environment(driver, clean=False, gateway=False, private=True, parent=_PARENT | proxy)
+    assert given.keys() == _PLAIN | _OWN[driver.name] | proxy.keys()
+    added = {"GITHUB_TOKEN": "ghp_abcdefghij0123456789"}
+    given = _build_environment(driver, clean=False, gateway=True, private=True, added=added)
+    assert given.keys() == _PLAIN | {driver.state.config_variable} | _PAST_PROXIES | added.keys()
 
 
 def test_clean_behind_a_gateway_drops_everything_secret(driver: Driver) -> None:

@@ -64,7 +64,7 @@ def test_where_nothing_says_what_to_do_the_refusal_names_the_file(cli_env: CliEn
     path = cli_env.state / "projects" / project_of(str(cli_env.work)) / "default" / "files" / "TASK.md"
     refusal = expect_refusal(cli_env, "run", *expect_words(cli_env, "x"))
     assert (refusal.exit_code, refusal.code) == (2, "bad_input")
-    assert refusal.message == f"prompt '': it is empty, no session is resumed, and of {path} there is none."
+    assert refusal.message == f"prompt '': it is empty, no session is resumed, and there is no file {path}."
     assert 'inspan run "' in refusal.next
 
 
@@ -88,9 +88,21 @@ def a_link_to_itself(path: Path) -> None:
     path.symlink_to(path)
 
 
+def a_link_to_a_secret(path: Path) -> None:
+    (path.parent.parent / "secret").write_text("secret")
+    path.symlink_to(path.parent.parent / "secret")
+
+
+def without_end(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 400 * 10**9)
+
+
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
+        (a_link_to_a_secret, "symbolic links are not followed"),
+        (without_end, "it holds more than"),
         (write_blank, "empty too"),
         (a_folder, "Is a directory"),
         (a_pipe, "not a file"),

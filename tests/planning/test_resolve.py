@@ -83,3 +83,34 @@ def test_strict_refuses_what_is_outside_of_the_range_and_names_it(choose_agent: 
         choose_agent("pi", version, strict=True)
     assert caught.value.message == f"Pi {version} was not tested: the matrix was run from 0.87.1 to {newest}."
     assert choose_agent("pi", version).program.version == version
+
+
+_AT_HOME = "http://models.example:8080/v1"
+
+
+@pytest.mark.parametrize(
+    ("agent", "env", "place"),
+    [
+        ("codex", {}, "api.openai.com"),
+        ("codex", {"OPENAI_API_KEY": "sk-0123456789abcdef"}, "api.openai.com"),
+        ("codex", {"OPENAI_API_KEY": "sk-0123456789abcdef", "OPENAI_BASE_URL": _AT_HOME}, "models.example:8080"),
+        ("claude", {"ANTHROPIC_API_KEY": "sk-ant-0123456789abcdef"}, "api.anthropic.com"),
+    ],
+)
+def test_a_list_of_hosts_without_the_model_is_refused_where_no_gateway_leads_to_it(
+    choose_agent: Chooses, bubblewrap: str, agent: str, env: dict[str, str], place: str
+) -> None:
+    """An agent would try to reach it until its time is over."""
+    with pytest.raises(BadInput, match=f"the agent's model is at {place}, without the gateway") as caught:
+        choose_agent(agent, model_from="direct", net="allow=example.org", env=env)
+    assert f"--net allow=example.org,{place}," in caught.value.next_step
+    found = choose_agent(agent, model_from="direct", net=f"allow=example.org,{place}", env=env)
+    assert found.network.reach == "allow"
+    assert choose_agent(agent, model_from="direct", net="open", env=env).network.is_open
+
+
+def test_a_list_of_hosts_is_taken_where_only_the_agent_knows_its_model(choose_agent: Chooses, bubblewrap: str) -> None:
+    copilot = {"COPILOT_GITHUB_TOKEN": "github_pat_0123456789abcdef"}
+    assert choose_agent("copilot", model_from="direct", net="allow=example.org", env=copilot).network.reach == "allow"
+    bedrock = {"CLAUDE_CODE_USE_BEDROCK": "1", "ANTHROPIC_API_KEY": "sk-ant-0123456789abcdef"}
+    assert choose_agent("claude", model_from="direct", net="allow=example.org", env=bedrock).network.reach == "allow"

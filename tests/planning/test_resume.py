@@ -248,13 +248,14 @@ def test_another_runs_damage_is_no_hindrance(sessions: Sessions) -> None:
     assert sessions.run("--resume", first) not in (first, second)
 
 
-def test_a_run_without_a_log_has_nothing_to_go_on_with(sessions: Sessions) -> None:
+def test_a_run_without_a_log_is_begun_by_whoever_goes_on_with_it(sessions: Sessions) -> None:
     first = sessions.run()
     (sessions.cli_env.folder(first) / "events.jsonl").unlink()
     record = sessions.record(first)
     sessions.path(first).write_text(json.dumps({**record, "session_id": ""}))
     code, output, errors = run_fake_agent(sessions.cli_env, sessions.env, "--resume", first, "--json")
-    assert (code, output, json.loads(errors)["error"]["code"]) == (2, "", "session_not_found")
+    assert (code, errors) == (0, "")
+    assert json.loads(output.splitlines()[-1])["event"]["outcome"] == "completed"
 
 
 def test_a_session_is_deleted_with_what_its_owner_may_not_write(user_sessions: Sessions) -> None:

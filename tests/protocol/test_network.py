@@ -122,6 +122,7 @@ def test_any_text_is_a_host_or_is_not_and_stays_so(text: str) -> None:
             for each in ("127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "::", "169.254.169.254", "fe80::1%eth0")
         ),
         *((each, False) for each in ("224.0.0.1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "nonsense")),
+        *((each, False) for each in ("fd00:ec2::254", "fd00:0ec2:0::254", "100.100.100.200", "::ffff:168.63.129.16")),
         *((each, True) for each in ("192.0.2.1", "10.0.0.5", "2001:db8::1", "fd00::1")),
     ],
 )

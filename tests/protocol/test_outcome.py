@@ -24,6 +24,8 @@ _FAILED = {
     "script",
     "store",
     "harness",
+    "no_verdict",
+    "node_failed",
 }
 
 

@@ -25,6 +25,7 @@ VALUE = "q7Hk29xLmPz41RtWv83y"
         "CLIENT_SECRET",
         "VAULT_SECRET_ID",
         "DB_PASSWORD",
+        "PGPASSWORD",
         "MYSQL_PWD",
         "SMTP_PASS",
         "PGPASSWD_PASSWD",

@@ -2,7 +2,10 @@
 
 from inspan.protocol.events import (
     AnswerGiven,
+    AttemptEnded,
+    AttemptStarted,
     ChannelChanged,
+    CheckEnded,
     Citation,
     CitationsGiven,
     EndingBegan,
@@ -14,6 +17,9 @@ from inspan.protocol.events import (
     MessageEnded,
     MessageSent,
     ModelCallEnded,
+    NodeEnded,
+    NodeOutput,
+    NodeStarted,
     PermissionAnswered,
     PermissionAsked,
     PlanChanged,
@@ -34,6 +40,9 @@ from inspan.protocol.events import (
     TurnFailed,
     Unrecognized,
     UsageDiffers,
+    VerdictGiven,
+    VerifierStarted,
+    WaitStarted,
     WorktreeLeft,
 )
 from inspan.protocol.usage import Usage
@@ -145,6 +154,68 @@ NARRATED: list[tuple[Event, list[tuple[Kind, str]]]] = [
     (
         WorktreeLeft(path="/w/20261118-010203004-5", kept=False),
         [("note", "  worktree removed: nothing was changed in it\n")],
+    ),
+    (
+        AttemptStarted(attempt=2, run_id="20261118-010203004-5", agent="a", resumes="20261118-010203004-6"),
+        [("start", "↻ attempt 2 · a · run pqkv · goes on with rgc9\n")],
+    ),
+    (
+        AttemptEnded(attempt=2, run_id="20261118-010203004-5", outcome="completed", reason="done"),
+        [("note", "  attempt 2: ✔ completed\n")],
+    ),
+    (
+        AttemptEnded(attempt=2, run_id="20261118-010203004-5", outcome="limited", reason="rate_limit"),
+        [("failure", "  attempt 2: ✘ limited (rate_limit)\n")],
+    ),
+    (
+        CheckEnded(attempt=1, check="make test", passed=True, exit_code=0, duration_s=1.5),
+        [("note", "✔ check make test (1.5s)\n")],
+    ),
+    (
+        CheckEnded(attempt=1, check="make test", passed=False, exit_code=2, output="E  no\n", duration_s=1.5),
+        [("failure", "✘ check make test failed with exit code 2 (1.5s)\n"), ("output", "  E  no\n")],
+    ),
+    (
+        CheckEnded(attempt=1, check="make test", passed=False, exit_code=137, timed_out=True, duration_s=600),
+        [("failure", "✘ check make test took too long (10m00s)\n")],
+    ),
+    (
+        VerifierStarted(attempt=1, run_id="20261118-010203004-5", agent="v"),
+        [("start", "↻ v verifies attempt 1 · run pqkv\n")],
+    ),
+    (
+        VerdictGiven(attempt=1, run_id="20261118-010203004-5", agent="v", agreed=True),
+        [("note", "✔ v agrees that the task is done\n")],
+    ),
+    (
+        VerdictGiven(attempt=1, run_id="20261118-010203004-5", agent="v", agreed=False, text="no"),
+        [("failure", "✘ v says that the task is not done\n")],
+    ),
+    (
+        VerdictGiven(attempt=1, run_id="20261118-010203004-5", agent="v", reason="crashed"),
+        [("failure", "✘ v gave no verdict (crashed)\n")],
+    ),
+    (
+        WaitStarted(attempt=1, until=0.0, why="before the next attempt", agent="a"),
+        [("note", "◷ waits: before the next attempt\n")],
+    ),
+    (
+        NodeStarted(node="fix", type="agent", run_id="20261118-010203004-5"),
+        [("start", "▸ fix (agent) · loop pqkv\n")],
+    ),
+    (NodeStarted(node="test", type="check", round=2), [("start", "▸ test, round 2 (check)\n")]),
+    (NodeOutput(node="test", text="one\ntwo\n"), [("output", "  one\n"), ("output", "  two\n")]),
+    (
+        NodeEnded(node="test", type="check", status="success", duration_s=1.5),
+        [("note", "✔ test: success in 1.5s\n")],
+    ),
+    (
+        NodeEnded(node="test", type="check", round=2, status="failed", error="It failed.", duration_s=1.5),
+        [("failure", "✘ test, round 2: failed in 1.5s: It failed.\n")],
+    ),
+    (
+        NodeEnded(node="fix", type="agent", status="skipped", error="It needs test, which did not succeed."),
+        [("note", "– fix: skipped: It needs test, which did not succeed.\n")],
     ),
     (WorktreeLeft(path="/w/1", kept=True, problem="git is odd"), [("warning", "! git is odd\n")]),
     (

@@ -4,6 +4,7 @@ import io
 from typing import Any
 
 import pyte
+from msgspec.structs import replace
 
 from inspan.protocol.events import (
     CommandExecuted,
@@ -207,8 +208,15 @@ def test_a_fault_that_the_agent_got_over_is_told_before_it_goes_on() -> None:
     assert session.text == ["! model call 1: 529 Overloaded. (2 times)", "Again."]
 
 
+def test_what_was_held_is_told_where_there_is_no_end_to_tell_it() -> None:
+    session = Session().show(OVERLOADED)
+    assert session.text == []
+    session.console.tell_held()
+    assert session.text == ["! model call 1: 529 Overloaded."]
+
+
 def test_every_warning_is_shown_on_request() -> None:
-    session = Session(lines=None).show(OVERLOADED, FAILED_TURN, RunEnded(outcome="failed", reason="overloaded"))
+    session = Session(every_warning=True).show(OVERLOADED, FAILED_TURN, RunEnded(outcome="failed", reason="overloaded"))
     assert session.text[:2] == ["! model call 1: 529 Overloaded.", f"! turn failed (overloaded): {FAILED_TURN.message}"]
 
 
@@ -229,6 +237,18 @@ def test_a_success_is_one_line_and_what_can_be_typed_next() -> None:
 def test_a_summary_that_does_not_fit_is_broken_between_its_facts() -> None:
     ended = RunEnded(outcome="completed", reason="done", duration_s=14.0, usage=Usage(input=4000), cost_usd=0.031)
     assert Session(columns=40).show(ended).text == ["✔ completed in 14.0s · 4.0k tokens", "  $0.031"]
+
+
+def test_a_fact_of_the_first_lines_that_does_not_fit_is_broken_between_its_words() -> None:
+    confined = replace(
+        run_started(), cwd="/shop", access="sandbox", private=True, sandbox="bwrap", net="gateway", timeout_s=None
+    )
+    rows = Session(columns=40).show(confined).rows
+    assert rows[1:4] == [
+        "  writes only in its folder, sees it",
+        "  and the system alone (bwrap), reaches",
+        "  nothing but its model",
+    ]
 
 
 def test_a_question_and_a_limit_are_told_in_the_status() -> None:

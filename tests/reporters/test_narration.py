@@ -6,6 +6,7 @@ import pytest
 
 from inspan.protocol.events import (
     BudgetRefused,
+    CheckStarted,
     CommandExecuted,
     Event,
     HookCalled,
@@ -21,6 +22,7 @@ from inspan.protocol.events import (
     TurnInterrupted,
     TurnStarted,
     UsageReported,
+    WatchdogActed,
 )
 from inspan.protocol.usage import Usage
 from inspan.reporters.narration import Kind, Narrator, TextChunk
@@ -41,6 +43,8 @@ SILENT = {
     UsageReported,
     BudgetRefused,
     ToolOutput,
+    CheckStarted,
+    WatchdogActed,
 }
 PIECES = (TextDelta(block="1", text="I wi"), TextDelta(block="1", text="ll."))
 

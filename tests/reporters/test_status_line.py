@@ -28,7 +28,7 @@ def show(state: LiveState, figures: RunFigures = FIGURES, *, columns: int = 80, 
             "● working · ls -l (0s)",
         ),
         (LiveState(status="working"), "● working"),
-        (LiveState(status="working", waits_for_model=True, heard_at=NOW - 4), "○ waiting for the model (4s)"),
+        (LiveState(status="working", waits_for="model", heard_at=NOW - 4), "○ waiting for the model (4s)"),
         (LiveState(status="waiting", subject="git push", asks_for="permission"), "▲ needs you: allow git push?"),
         (LiveState(status="waiting", subject="Which?", asks_for="answer"), "▲ needs you: Which?"),
         (LiveState(status="rate_limited", resets_at=NOW + 845), "◷ limit lifts in 14:05"),
@@ -120,5 +120,5 @@ def test_only_the_glyph_of_a_run_that_works_turns() -> None:
         return [spans[0][0][0] for spans in turns]
 
     assert glyphs(WORKING) == glyphs(LiveState(status="starting")) == list("◐◓◑◒◐")
-    assert set(glyphs(LiveState(status="working", waits_for_model=True))) == {"○"}
+    assert set(glyphs(LiveState(status="working", waits_for="model"))) == {"○"}
     assert set(glyphs(LiveState(status="waiting", subject="a", asks_for="permission"))) == {"▲"}

@@ -103,6 +103,42 @@ def test_a_file_is_told_once_however_its_path_is_spelled(watched_repository: Wat
     )
 
 
+def test_a_told_file_is_unchanged_only_where_both_snapshots_hold_the_same_of_it(
+    watched_repository: WatchedRepository,
+) -> None:
+    top = watched_repository.top
+    watched_repository.write(".gitignore", "*.log\n")
+    watched_repository.write("same.txt", "x")
+    watched_repository.write("ignored.log", "x")
+    watched_repository.write("assumed.txt", "x")
+    watched_repository.git("add", "assumed.txt")
+    (top / "link").symlink_to(watched_repository.root / "elsewhere")
+    watched_repository.git("update-index", "--assume-unchanged", "assumed.txt")
+    told = [
+        "same.txt",
+        str(top / "kept.txt"),
+        "changed.txt",
+        "assumed.txt",
+        "ignored.log",
+        "link",
+        "gone",
+        "/etc/hosts",
+    ]
+
+    async def run(*, waits: bool) -> list[str]:
+        changes = watched_repository.track()
+        changes.begin()
+        await (changes.wait_until_ready() if waits else changes.end_first_snapshot())
+        watched_repository.write("same.txt", "x")
+        watched_repository.write("assumed.txt", "other")
+        watched_repository.write("changed.txt", "y" if waits else "z")
+        await changes.finish(told)
+        return changes.unchanged
+
+    assert asyncio.run(run(waits=True)) == ["same.txt", str(top / "kept.txt")]
+    assert asyncio.run(run(waits=False)) == []
+
+
 def test_a_run_that_changed_nothing_tells_nothing(watched_repository: WatchedRepository) -> None:
     assert watched_repository.run(lambda: None) == []
     assert (watched_repository.known.before, watched_repository.known.problem) == (watched_repository.known.after, "")
@@ -162,13 +198,14 @@ def test_of_very_many_files_the_first_are_told_and_the_rest_counted(watched_repo
 def test_no_snapshot_where_none_is_wanted(
     watched_repository: WatchedRepository, mode: str, value: str, problem: str
 ) -> None:
-    async def run() -> list[FileChanged]:
+    async def run() -> tuple[list[FileChanged], str]:
         changes = watched_repository.track(mode=mode, env={"INSPAN_SNAPSHOT": value})
         changes.begin()
         watched_repository.write("new.txt", "x")
-        return await changes.finish()
+        return await changes.finish(), changes.failure
 
-    assert asyncio.run(run()) == []
+    # What nobody can have meant is told.
+    assert asyncio.run(run()) == ([], "" if value in ("", "off") else problem)
     assert watched_repository.known == Snapshot(problem=problem)
     assert not (watched_repository.folder / "snapshot").exists()
 
@@ -231,6 +268,8 @@ def test_a_run_that_is_over_before_its_first_snapshot_does_not_wait_for_it(
 def test_a_second_snapshot_that_takes_too_long_leaves_the_first(
     watched_repository: WatchedRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    head = watched_repository.git("rev-parse", "HEAD").strip()
+
     async def run() -> list[FileChanged]:
         changes = watched_repository.track()
         changes.begin()
@@ -242,6 +281,8 @@ def test_a_second_snapshot_that_takes_too_long_leaves_the_first(
     assert watched_repository.processes == []
     assert watched_repository.known == Snapshot(
         top=str(watched_repository.top),
+        git_inode=(watched_repository.top / ".git").stat().st_ino,
+        head=head,
         before=watched_repository.known.before,
         before_at=watched_repository.known.before_at,
         problem="A snapshot took longer than 0.2 s.",

@@ -12,7 +12,8 @@ import pytest
 import inspan
 from inspan import AgentResult, Limits, PermissionRequest
 from inspan.errors import BadInput, CommandRefused, SessionClosed, Unsupported
-from inspan.protocol.events import MessageEnded, PermissionAnswered, RunEnded
+from inspan.protocol.events import MessageEnded, PermissionAnswered, RunEnded, WatchdogActed
+from inspan.protocol.limits import WatchdogLimits
 from inspan.running import conversation
 from tests.api.run_env import RunEnv, descriptors, make_run_env, wait_until_async
 
@@ -87,6 +88,35 @@ def test_a_message_that_takes_too_long_ends_and_the_session_goes_on(run_env: Run
     assert (late.outcome, late.reason) == ("timed_out", "run_timeout")
     assert (after.reason, after.message) == ("done", "got on")
     assert _ended(run_env).reason == "done"
+
+
+def test_a_silent_turn_is_interrupted_and_the_session_goes_on(run_env: RunEnv, fake: Fake) -> None:
+    watchdog = WatchdogLimits(model_s=1.0, tool_s=1.0)
+
+    async def scene() -> list[AgentResult]:
+        async with open_puppet(run_env, fake, OBEYS, watchdog=watchdog) as session:
+            return [await session.send_message("wait"), await session.send_message("on")]
+
+    silent, after = asyncio.run(scene())
+    assert (silent.outcome, silent.reason) == ("timed_out", "stuck")
+    assert (after.reason, after.message) == ("done", "got on")
+    assert _ended(run_env).reason == "done"
+    told = [event for event in run_env.events() if isinstance(event, WatchdogActed)]
+    assert [each.step for each in told] == ["nudge", "interrupt"]
+    assert "takes no message into a running turn on this channel" in told[0].skipped
+
+
+def test_a_silent_turn_that_does_not_hear_an_interrupt_is_ended(run_env: RunEnv, fake: Fake) -> None:
+    watchdog = WatchdogLimits(model_s=1.0, tool_s=1.0, step_s=0.5)
+
+    async def scene() -> AgentResult:
+        deaf = "def turn(text): time.sleep(600)"
+        async with open_puppet(run_env, fake, deaf, watchdog=watchdog) as session:
+            return await session.send_message("sleep")
+
+    assert asyncio.run(scene()).reason == _ended(run_env).reason == "stuck"
+    told = [event for event in run_env.events() if isinstance(event, WatchdogActed)]
+    assert [each.step for each in told] == ["nudge", "interrupt", "kill"]
 
 
 def test_an_agent_that_does_not_hear_an_interrupt_is_ended(

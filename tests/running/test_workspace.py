@@ -81,6 +81,13 @@ def test_a_file_keeps_its_mode_when_it_is_written_anew(workspace_folder: Path) -
     assert sorted(os.listdir(workspace_folder / "work")) == ["deep", "file.txt"]
 
 
+def test_a_file_that_is_written_anew_runs_as_its_owner_no_more(workspace_folder: Path) -> None:
+    path = workspace_folder / "work" / "file.txt"
+    path.chmod(0o4755)
+    assert _write(workspace_folder, "file.txt").change == "modified"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755
+
+
 _ESCAPES = [
     "../outside/secret.txt",
     "deep/../../outside/secret.txt",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from inspan.protocol.events import RunEnded, RunStarted
+from inspan.protocol.events import ErrorReported, RunEnded, RunStarted
 from inspan.protocol.wire import Record, encode, encode_record
 from inspan.runs.lost import declare_lost
 from inspan.stores.event_log import read_log
@@ -189,6 +189,24 @@ def test_whatever_escaped_containment_is_swept_when_the_run_is_declared_lost(cli
         for process in (escaped, spared):
             process.kill()
             process.wait()
+
+
+@pytest.mark.usefixtures("bubblewrap")
+def test_what_a_lost_run_has_left_in_git_data_is_removed_and_told_of(cli_env: CliEnv, fake: Fake) -> None:
+    (cli_env.work / "inner").mkdir()
+    for folder in (cli_env.work, cli_env.work / "inner"):
+        subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    plant = "begin()\nfor top in ('', 'inner/'): os.symlink('/outside', top + '.git/COMMIT_EDITMSG')\n"
+    env = fake_agent_env(fake, f"{plant}say('planted')\ntime.sleep(1000)\n")
+    run_id = detach_fake_agent(cli_env, env, "--sandbox", "bwrap")
+    wait_for_event(cli_env, run_id, "text_said")
+    _kill_supervisor(cli_env, run_id)
+    cli_env.inspan("wait", run_id)
+    *_, first, second, last = [record.event for record in _log(cli_env, run_id)]
+    assert isinstance(first, ErrorReported) and isinstance(second, ErrorReported) and isinstance(last, RunEnded)
+    for told, top in ((first, ""), (second, "inner/")):
+        assert f"/{top}.git/COMMIT_EDITMSG was made a link to /outside in the run" in told.message
+        assert not os.path.lexists(cli_env.work / f"{top}.git/COMMIT_EDITMSG")
 
 
 def test_a_living_run_is_never_declared_lost(cli_env: CliEnv, fake: Fake) -> None:

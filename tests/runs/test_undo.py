@@ -563,7 +563,7 @@ def test_paths_that_choose_nothing_are_refused(repository: UndoRepository) -> No
     with pytest.raises(BadInput) as caught:
         repository.change(run, "undo", "nwe.txt")
     assert caught.value.message == f"PATHS 'nwe.txt': run {run.run_id} changed no such file."
-    with pytest.raises(BadInput, match="outside repository"):
+    with pytest.raises(BadInput, match="outside of the work tree"):
         repository.change(run, "undo", "/nowhere")
 
 

@@ -157,7 +157,7 @@ def test_a_box_without_bubblewrap_is_refused(monkeypatch: pytest.MonkeyPatch, tm
     assert "Install the package bubblewrap" in caught.value.next_step
 
 
-@pytest.mark.parametrize("broken", ["#!/bin/sh\necho no namespaces for you >&2\nexit 1\n", "no program at all\n"])
+@pytest.mark.parametrize("broken", ["#!/bin/sh\necho no namespaces for you. >&2\nexit 1\n", "no program at all\n"])
 def test_a_box_that_cannot_be_built_fails_closed(cli_env: CliEnv, fake: Fake, broken: str) -> None:
     (cli_env.root / "bin").mkdir()
     program = cli_env.root / "bin" / "bwrap"
@@ -167,7 +167,7 @@ def test_a_box_that_cannot_be_built_fails_closed(cli_env: CliEnv, fake: Fake, br
     env = fake_agent_env(fake, "open('inside', 'w'); begin(); finish()")
     code, out, err = run_fake_agent(cli_env, env, "--sandbox", "bwrap")
     assert (code, out) == (1, "")
-    assert "The sandbox bwrap cannot be set up here" in err
+    assert "The sandbox bwrap cannot be set up here" in err and ".." not in err
     assert "Traceback" not in err
     assert os.listdir(cli_env.work) == []
     assert list(cli_env.state.glob("projects/*/*/runs/*")) == []

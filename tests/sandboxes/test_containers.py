@@ -154,3 +154,14 @@ def test_what_works_is_tried_without_an_image(root: bool, tmp_path: Path) -> Non
         (tmp_path / name).write_text(f"#!/bin/sh\n{answers}\necho 'crun: it cannot' >&2; exit 126\n")
     with pytest.raises(SandboxUnusable, match=r"cannot start a container here: crun: it cannot\."):
         PODMAN.describe(box)
+
+
+def test_a_bubblewrap_that_keeps_podman_from_starting_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine with control groups of both versions it stands before podman."""
+    monkeypatch.setattr("inspan.sandboxes.podman.container._BOTH_VERSIONS", "/proc/self/status")
+    (tmp_path / "podman").write_text("#!/bin/sh\necho crun 2\n")
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'bwrap: No permissions to create namespaces' >&2; exit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    with pytest.raises(SandboxUnusable, match="podman needs bubblewrap here") as refused:
+        PODMAN.describe(Box(cwd="/", root=True))
+    assert "uidmap" not in refused.value.next_step and "sandbox bwrap" in refused.value.next_step

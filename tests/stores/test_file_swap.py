@@ -89,10 +89,10 @@ def test_a_failure_at_any_step_leaves_everything_as_it_was(
 def _fail_at(number: int, rename: Callable[..., Any]) -> Callable[..., Any]:
     calls = iter(range(1, 1000))
 
-    def fail(source: str, target: str) -> None:
+    def fail(source: str, target: str, **folders: int) -> None:
         if next(calls) == number:
             raise OSError(errno.EIO, "Input/output error", source)
-        rename(source, target)
+        rename(source, target, **folders)
 
     return fail
 
@@ -102,11 +102,11 @@ def test_an_interrupt_leaves_everything_as_it_was(tmp_path: Path, monkeypatch: p
     before, rename = _texts(tmp_path), os.rename
     calls = iter((True, True))
 
-    def interrupt(source: str, target: str) -> None:
+    def interrupt(source: str, target: str, **folders: int) -> None:
         if not next(calls, False):
             monkeypatch.setattr(os, "rename", rename)
             raise KeyboardInterrupt
-        rename(source, target)
+        rename(source, target, **folders)
 
     monkeypatch.setattr(os, "rename", interrupt)
     with pytest.raises(KeyboardInterrupt):
@@ -118,10 +118,10 @@ def test_what_cannot_be_put_back_is_told_and_kept(tmp_path: Path, monkeypatch: p
     swaps = _prepare(tmp_path)
     rename = os.rename
 
-    def fail(source: str, target: str) -> None:
-        if ".inspan-undo" in source:
+    def fail(source: str, target: str, **folders: int) -> None:
+        if source.endswith((".new", ".old")):
             raise OSError(errno.EIO, "Input/output error", source)
-        rename(source, target)
+        rename(source, target, **folders)
 
     with monkeypatch.context() as broken:
         broken.setattr(os, "rename", fail)
@@ -140,12 +140,12 @@ from tests.stores.test_file_swap import _prepare, _swap
 root, number = Path(sys.argv[1]), int(sys.argv[2])
 swaps = _prepare(root)
 rename, count = os.rename, 0
-def kill(source, target):
+def kill(source, target, **folders):
     global count
     count += 1
     if count == number:
         os._exit(9)
-    rename(source, target)
+    rename(source, target, **folders)
 os.rename = kill
 _swap(root, swaps)
 """
@@ -214,6 +214,14 @@ def test_two_names_of_one_file_are_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "top/a").read_text() == (tmp_path / "top/b").read_text() == "new a"
 
 
+def test_a_file_that_is_replaced_runs_as_its_owner_no_more(tmp_path: Path) -> None:
+    swaps = _prepare(tmp_path)
+    (tmp_path / "top/a").chmod(0o4711)
+    (tmp_path / "new/a").chmod(0o4755)
+    _swap(tmp_path, [FileSwap(target=swaps[0].target, source=swaps[0].source, place=os.lstat(tmp_path / "top/a"))])
+    assert (tmp_path / "top/a").stat().st_mode & 0o7777 == 0o700
+
+
 def test_a_folder_that_is_in_use_stays(tmp_path: Path) -> None:
     swaps = _prepare(tmp_path)
     swap_files(str(tmp_path / "top"), swaps, folder=str(tmp_path / "journal"), kept=[str(tmp_path / "top/gone/deep")])
@@ -246,3 +254,90 @@ def test_a_disk_that_is_full_is_told_by_the_file_that_did_not_fit(tmp_path: Path
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert (caught.value.filename, os.listdir(top)) == (str(top / "new"), [])
+
+
+# Before one of its accesses to files, somebody who works in the tree moves each folder and puts a link in its place.
+_FLIP = """
+import os, shutil, sys
+from pathlib import Path
+from inspan.stores.file_swap import FileSwap, SwapError, recover_swap
+from tests.stores.snapshot_repository import content
+from tests.stores.test_file_swap import _prepare, _swap
+base, act = Path(sys.argv[1]), sys.argv[2]
+calls, moment, top, outside = 0, 0, Path(), Path()
+
+def flip():
+    for folder in [each for each in top.iterdir() if each.is_dir() and not each.is_symlink()]:
+        for name in ("in", "deep", "y"):
+            (outside / folder.name / name).mkdir(parents=True, exist_ok=True)
+        hold = [f"{n}.{end}" for n in range(9) for end in ("old", "new")]
+        for name in hold if folder.name.startswith(".inspan") else ("b", "deep/b", "in/e", "c"):
+            (outside / folder.name / name).write_text("of somebody else")
+        os.rename(folder, folder.with_name(f"was-{folder.name}"))
+        os.symlink(outside / folder.name, folder)
+
+def watch(event, _):
+    global calls, known
+    if moment and event.startswith(("os.", "open", "shutil.")):
+        calls += 1
+        if calls == moment:
+            flip()
+            known = content(outside)
+
+def attempt(run):
+    global moment, calls
+    calls, moment = 0, number
+    try:
+        run()
+    except OSError:
+        pass
+    moment = 0
+
+sys.addaudithook(watch)
+rename, number, reached = os.rename, 1, True
+while reached:
+    root = base / str(number)
+    top, outside = root / "top", root / "outside"
+    outside.mkdir(parents=True)
+    swaps, known = _prepare(root), {}
+    if act == "fail":
+        (top / "z").mkdir()
+        (top / "z/up").write_text("came up")
+        swaps.append(FileSwap(target=str(top / "z/up"), source=swaps[0].source))
+    if act == "recover":
+        def die(*_, **__): raise SystemExit
+        os.rename = lambda *names, **folders: die() if "journal" in names[0] else rename(*names, **folders)
+        from inspan.stores import file_swap
+        keep, file_swap._take_back = file_swap._take_back, lambda *_: ["killed"]
+        try:
+            _swap(root, swaps)
+        except SystemExit:
+            pass
+        os.rename, file_swap._take_back = rename, keep
+        attempt(lambda: recover_swap(str(root / "journal")))
+    else:
+        attempt(lambda: _swap(root, swaps))
+    reached = calls >= number
+    now = content(outside)
+    if now != known:
+        changed = sorted(set(now.items()) ^ set(known.items()))
+        sys.exit(f"{act}: changed outside when led there before access {number}: {changed}")
+    if taken := [name for name, each in content(top).items() if b"of somebody else" in each]:
+        sys.exit(f"{act}: taken from outside when led there before access {number}: {taken}")
+    shutil.rmtree(root)
+    number += 1
+print(number)
+"""
+
+
+@pytest.mark.parametrize("act", ["swap", "fail", "recover"])
+def test_a_link_in_the_place_of_a_folder_leads_nothing_outside_at_any_moment(tmp_path: Path, act: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _FLIP, str(tmp_path), act],
+        cwd=Path(__file__).parents[2],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) > RENAMES  # That many moments were tried.

@@ -214,7 +214,7 @@ _USES: list[Callable[[str], object]] = [
 ]
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4, 99])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 99])
 def test_an_index_of_another_version_is_named_and_left_as_it_is(tmp_path: Path, version: int) -> None:
     _set_version(tmp_path, version)
     before = (tmp_path / "index.db").read_bytes()
@@ -222,7 +222,7 @@ def test_an_index_of_another_version_is_named_and_left_as_it_is(tmp_path: Path, 
     for use in _USES:
         with pytest.raises(StateUnusable) as caught:
             use(str(tmp_path))
-        assert f"({version}, not 5)" in caught.value.message
+        assert f"({version}, not 6)" in caught.value.message
         assert "`inspan reindex`" in caught.value.next_step
     assert (tmp_path / "index.db").read_bytes() == before
 

@@ -29,12 +29,12 @@ def add_run(state: Path, run_id: str) -> Path:
     return folder
 
 
-def add_session(state: Path, name: str, *, runs: tuple[str, ...] | None = None, home: str = "") -> Path:
+def add_session(state: Path, name: str, *, runs: tuple[str, ...] | None = None) -> Path:
     """A session folder, with a record in it where its runs are given."""
     folder = state / "sessions" / name
     folder.mkdir(parents=True)
     if runs is not None:
-        record = SessionRecord(key=name, home=home or name, agent="a", profile="clean", cwd="/", runs=runs)
+        record = SessionRecord(key=name, agent="a", profile="clean", cwd="/", runs=runs)
         write_session(str(state), record)
     return folder
 
@@ -72,15 +72,6 @@ def test_a_run_that_has_only_claimed_its_folder_keeps_its_session(state: Path) -
     assert list(add_run(state, A).iterdir()) == []
     add_session(state, A)
     assert names(state) == []
-
-
-def test_the_config_of_a_session_stays_as_long_as_another_lives_on_it(state: Path) -> None:
-    add_run(state, B)
-    add_session(state, A, runs=(), home=A)
-    add_session(state, B, runs=(B,), home=A)
-    add_session(state, C, runs=(C,), home=A)
-    assert names(state) == [C]
-    assert names(state, deleted={B}) == [A, B, C]
 
 
 def test_a_session_that_somebody_has_locked_stays(state: Path) -> None:

@@ -1,5 +1,6 @@
 """Which folders are used, and that they are the user's own."""
 
+import errno
 import os
 import socket
 from contextlib import chdir
@@ -17,6 +18,7 @@ from inspan.stores.paths import (
     make_private_folder,
     runtime_home,
     socket_path,
+    state_error,
     state_home,
 )
 
@@ -124,3 +126,8 @@ def test_nothing_is_sent_to_a_socket_in_a_folder_that_is_not_ours(tmp_path: Path
         listener.setblocking(False)
         with pytest.raises(BlockingIOError):
             listener.accept()
+
+
+def test_a_process_without_descriptors_is_told_of_its_limit_and_not_of_the_folder() -> None:
+    error = state_error("/x", OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
+    assert "`ulimit -n`" in error.next_step and "XDG_STATE_HOME" not in str(error)

@@ -31,17 +31,14 @@ class SessionStore:
     def __init__(self, state: Path) -> None:
         self.state = str(state)
 
-    def put(self, key: str, *, home: str = "", runs: tuple[str, ...] = ()) -> SessionRecord:
+    def put(self, key: str, *, runs: tuple[str, ...] = ()) -> SessionRecord:
         """Enters a session; its config holds a transcript."""
-        record = SessionRecord(
-            key=key, home=home or key, agent="some", profile="clean", cwd="/", session_id=f"id-{key}", runs=runs
-        )
+        record = SessionRecord(key=key, agent="some", profile="clean", cwd="/", session_id=f"id-{key}", runs=runs)
         os.close(lock_session(self.state, key))
         with lock_records(self.state):
             write_session(self.state, record)
-        if not home:
-            self.file(key, "config/transcript").parent.mkdir()
-            self.file(key, "config/transcript").write_text("words")
+        self.file(key, "config/transcript").parent.mkdir()
+        self.file(key, "config/transcript").write_text("words")
         return record
 
     def file(self, key: str, name: str) -> Path:
@@ -110,14 +107,6 @@ def test_a_name_that_leads_elsewhere_is_no_session(npm_registry: SessionStore, k
     for look in (read_session, session_folder, lock_session):
         with pytest.raises(StateUnusable, match="not the name of a session"):
             look(npm_registry.state, key)
-
-
-def test_a_record_that_points_elsewhere_deletes_nothing_there(npm_registry: SessionStore, tmp_path: Path) -> None:
-    npm_registry.put("one", home="../../precious", runs=("a",))
-    (tmp_path / "precious").mkdir()
-    forget_run(npm_registry.state, "one", "a")
-    assert npm_registry.keys == []
-    assert (tmp_path / "precious").is_dir()
 
 
 def test_a_change_waits_for_the_one_before_it(npm_registry: SessionStore) -> None:
@@ -200,14 +189,6 @@ def test_a_damaged_session_goes_with_the_last_run_that_names_it(
     assert npm_registry.keys == []
 
 
-def test_a_damaged_session_stays_for_its_fork(npm_registry: SessionStore) -> None:
-    npm_registry.put("one", runs=("a",))
-    npm_registry.put("fork", home="one", runs=("b",))
-    truncate_file(npm_registry.file("one", "session.json"))
-    forget_run(npm_registry.state, "one", "a")
-    assert npm_registry.file("one", "config/transcript").exists()
-
-
 def test_a_place_of_sessions_that_is_no_folder_is_named(npm_registry: SessionStore) -> None:
     Path(npm_registry.state).mkdir()
     place = Path(npm_registry.state) / "sessions"
@@ -236,27 +217,6 @@ def test_forgetting_a_run_of_no_session_is_no_error(npm_registry: SessionStore) 
     assert npm_registry.keys == []
 
 
-def test_a_deleted_session_keeps_its_config_for_its_forks_and_goes_with_the_last(npm_registry: SessionStore) -> None:
-    npm_registry.put("one", runs=("a",))
-    npm_registry.put("fork", home="one", runs=("b",))
-    npm_registry.put("inner", home="one", runs=("c",))
-    forget_run(npm_registry.state, "one", "a")
-    kept = read_session(npm_registry.state, "one")
-    assert kept and kept.runs == ()
-    forget_run(npm_registry.state, "fork", "b")
-    assert npm_registry.keys == ["inner", "one"]
-    assert npm_registry.file("one", "config/transcript").exists()
-    forget_run(npm_registry.state, "inner", "c")
-    assert npm_registry.keys == []
-
-
-def test_a_fork_goes_without_its_original(npm_registry: SessionStore) -> None:
-    npm_registry.put("one", runs=("a",))
-    npm_registry.put("fork", home="one", runs=("b",))
-    forget_run(npm_registry.state, "fork", "b")
-    assert npm_registry.keys == ["one"]
-
-
 def test_a_link_in_a_deleted_session_is_not_followed(npm_registry: SessionStore, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -267,14 +227,6 @@ def test_a_link_in_a_deleted_session_is_not_followed(npm_registry: SessionStore,
     forget_run(npm_registry.state, "one", "a")
     assert (npm_registry.keys, outside.stat().st_mode & 0o777) == ([], 0o500)
     assert (outside / "file").read_text() == "mine"
-
-
-def test_a_damaged_original_goes_with_its_last_fork(npm_registry: SessionStore) -> None:
-    npm_registry.put("one", runs=())
-    npm_registry.put("fork", home="one", runs=("b",))
-    truncate_file(npm_registry.file("one", "session.json"))
-    forget_run(npm_registry.state, "fork", "b")
-    assert npm_registry.keys == []
 
 
 @pytest.mark.parametrize("named", [None, "", "..", "../elsewhere"])

@@ -528,6 +528,35 @@ def test_a_snapshot_that_takes_too_long_is_given_up(
     assert str(caught.value) == "A snapshot took longer than 0.2 s."
 
 
+# While git reads, another file is there, as a command that runs at the same time can make it by a link.
+_MISLEAD = """
+case "$*" in
+*"update-index --add --remove"*)
+    mv {top}/new {root}/right; cp {root}/secret {top}/new
+    "$GIT" "$@"; code=$?
+    mv {root}/right {top}/new; {after}; exit $code;;
+esac
+exec "$GIT" "$@"
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "shown"),
+    [("true", "+Not kept by inspan: it was changed while it was read"), ("ln -sf $GIT $0", "+right")],
+)
+def test_what_git_was_led_to_read_is_not_in_a_snapshot(
+    snapshot_repository: SnapshotRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: str, shown: str
+) -> None:
+    (tmp_path / "secret").write_text("of the user\n")
+    snapshot_repository.take_first()
+    snapshot_repository.write("new", "right\n")
+    body = _MISLEAD.format(top=snapshot_repository.top, root=tmp_path, after=after)
+    monkeypatch.setenv("PATH", wrap_git(tmp_path / "programs", body))
+    snapshot_repository.take_second()
+    patch = snapshot_repository.patch()
+    assert (shown in patch, "of the user" in patch) == (True, False)
+
+
 def test_a_machine_without_git_is_told(
     snapshot_repository: SnapshotRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -630,7 +659,7 @@ def test_a_path_outside_the_work_tree_is_refused(snapshot_repository: SnapshotRe
     snapshot_repository.changes_of(lambda: snapshot_repository.write("a.py", "x"))
     with pytest.raises(SnapshotError) as caught:
         snapshot_repository.list_changes(paths=("/nowhere",))
-    assert "outside repository" in str(caught.value)
+    assert "is outside of the work tree" in str(caught.value)
 
 
 def _add_submodule(snapshot_repository: SnapshotRepository) -> None:

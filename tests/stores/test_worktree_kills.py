@@ -1,4 +1,4 @@
-"""Making, removing and restoring a worktree, killed at every step: nothing is lost, and the next one completes it."""
+"""What is done to a worktree, killed at every step: nothing is lost, and the next one completes it."""
 
 import json
 import os
@@ -16,7 +16,7 @@ _SHARE = 1 if SCALE else 12
 
 
 @pytest.mark.parametrize("first", range(3))
-@pytest.mark.parametrize(("act", "least"), [("make", 15), ("remove", 100), ("restore", 15)])
+@pytest.mark.parametrize(("act", "least"), [("make", 15), ("remove", 100), ("restore", 15), ("test", 20)])
 def test_after_a_kill_at_any_step_nothing_is_lost_and_the_next_one_completes_it(
     tmp_path: Path, act: str, least: int, first: int
 ) -> None:

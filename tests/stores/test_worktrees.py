@@ -14,10 +14,11 @@ from inspan.stores.worktree import find_worktree, load_worktree, lock_worktree
 from inspan.stores.worktree_changes import inspect_worktree
 from inspan.stores.worktree_creation import restore_worktree
 from inspan.stores.worktree_removal import delete_salvage
+from inspan.stores.worktree_test_files import lay_patch, put_back
 from tests.conftest import skip
 
 from .snapshot_repository import wrap_git
-from .worktree_repository import RUN_ID, WorktreeRepository, list_files
+from .worktree_repository import RUN_ID, TEST_PATCH, WorktreeRepository, list_files
 
 STRANGE = os.fsdecode(b"not utf-8 \xff\xfe")
 Repository = WorktreeRepository
@@ -49,7 +50,7 @@ def test_a_worktree_has_the_commit_of_the_checkout_on_a_branch_of_its_own(reposi
 
 
 def stat_mode(path: Path) -> int:
-    return path.stat().st_mode & 0o777
+    return path.stat().st_mode & 0o7777
 
 
 def test_uncommitted_changes_stay_behind_and_are_told_of(repository: Repository) -> None:
@@ -81,6 +82,19 @@ def test_a_repository_without_a_commit_is_refused_and_nothing_is_left(tmp_path: 
         repository.make(cwd=empty)
     assert "git commit --allow-empty" in caught.value.next_step
     assert (load_worktree(str(repository.path)), repository.path.exists()) == (None, False)
+
+
+def test_a_worktree_that_another_process_is_about_to_make_is_waited_for(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.git("worktree", "add", "-q", str(repository.root / "other"))
+    half_made = repository.top / ".git/worktrees/other/commondir"
+    half_made.write_text("")
+    finishes = f'case "$*" in *"worktree add"*) echo ../.. > {half_made};; esac'
+    path = wrap_git(repository.root / "bin", f'"$GIT" "$@"; code=$?; {finishes}; exit $code')
+    monkeypatch.setenv("PATH", path)
+    assert repository.make().warnings == []
+    assert list_files(repository.path) == list_files(repository.top)
 
 
 def test_a_detached_head_is_the_commit_that_it_is(repository: Repository) -> None:
@@ -411,6 +425,76 @@ def test_a_removed_worktree_is_made_again_as_it_was(
     assert in_work.remove().salvage == salvage
 
 
+def _name_another(made: Repository) -> None:
+    """As an agent can that commits in a checkout of the repository."""
+    made.git("update-ref", made.load().salvage_ref, "HEAD")
+
+
+def _delete_the_commit(made: Repository) -> None:
+    _name_another(made)
+    made.git("reflog", "expire", "--expire=now", "--all")
+    made.git("gc", "-q", "--prune=now")
+
+
+def _replace_the_commit(made: Repository) -> None:
+    made.git("replace", made.load().salvage, "HEAD")
+
+
+def _damage_a_file(made: Repository) -> None:
+    """The content of another one, under its id."""
+    made.write("evil", "evil")
+    ids = (made.git("rev-parse", f"{made.load().salvage}:precious"), made.git("hash-object", "-w", "evil"))
+    (made.top / "evil").unlink()
+    target, source = (made.top / ".git/objects" / each[:2] / each[2:] for each in ids)
+    target.unlink()
+    target.write_bytes(source.read_bytes())
+
+
+def _change_the_patch(made: Repository) -> None:
+    Path(made.load().patch).write_text("evil")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (_name_another, "names "),
+        (_delete_the_commit, "is gone or damaged. The files come from "),
+        (_replace_the_commit, ""),
+        (_change_the_patch, "is not what was saved. The files come from the commit."),
+    ],
+)
+def test_what_was_saved_is_what_comes_back_whatever_was_done_to_one_copy(
+    made: Repository, change: Callable[[Repository], None], told: str
+) -> None:
+    made.write("precious", "mine\n", top=made.path)
+    made.write("a", "staged", top=made.path)
+    made.git("add", "a", cwd=made.path)
+    wanted, head = read_all(made.path), made.git("rev-parse", "HEAD", cwd=made.path)
+    made.remove()
+    change(made)
+    with lock_worktree(str(made.path)):
+        warnings = restore_worktree(made.load()).warnings
+    assert read_all(made.path) == wanted and made.git("rev-parse", "HEAD", cwd=made.path) == head
+    assert [told in text for text in warnings] == [True] * bool(told)
+    assert made.git("rev-parse", made.load().salvage_ref) == made.load().salvage
+    assert made.remove().salvage, "and can be saved again"
+
+
+def _damage_both(made: Repository) -> None:
+    _change_the_patch(made)
+    _delete_the_commit(made)
+
+
+@pytest.mark.parametrize("change", [_damage_both, _damage_a_file])
+def test_other_files_than_were_saved_never_come_back(made: Repository, change: Callable[[Repository], None]) -> None:
+    made.write("precious", "mine\n", top=made.path)
+    before = made.remove()
+    change(made)
+    with pytest.raises(WorktreeUnusable, match="cannot be made again as it was"):
+        restore(made)
+    assert (made.load(), made.path.exists()) == (before, False)
+
+
 def test_what_was_staged_and_what_was_saved_before_are_kept_too(made: Repository) -> None:
     _stage(made, made.path)
     first = made.remove().salvage
@@ -451,7 +535,7 @@ def test_a_repository_inside_the_worktree_is_not_lost(made: Repository, ignored:
 
 
 def test_permissions_come_back_with_what_was_saved(made: Repository) -> None:
-    made.write("secret", "x", top=made.path).chmod(0o600)
+    made.write("secret", "x", top=made.path).chmod(0o4600)
     made.write("kept.txt", "x", top=made.path).chmod(0o640)
     made.remove()
     restore(made)
@@ -716,7 +800,7 @@ def test_a_commit_that_lacks_a_file_is_not_taken_for_saved(
 
 
 def test_two_who_remove_a_worktree_do_not_meet(made: Repository) -> None:
-    with lock_worktree(str(made.path)), pytest.raises(RunBusy, match="is being made or removed just now"):
+    with lock_worktree(str(made.path)), pytest.raises(RunBusy, match="is being made, tested or removed just now"):
         made.remove()
 
 
@@ -779,3 +863,83 @@ def test_a_disk_that_is_full_in_the_middle_of_saving_loses_nothing(
     assert (repository.path / "new").read_bytes() == content
     filler.unlink()
     assert repository.read_tree(repository.remove().salvage)["new"][1] == content
+
+
+def _put_nothing(top: Path, outside: Path) -> None:
+    """As it was checked out."""
+
+
+def _put_files(top: Path, outside: Path) -> None:
+    (top / "new/deep").mkdir(parents=True)
+    (top / "new/deep/test").write_text("false\n")
+    (top / "kept.txt").unlink()
+
+
+def _put_links(top: Path, outside: Path) -> None:
+    (top / "new").symlink_to(outside)
+    (top / "kept.txt").unlink()
+    (top / "kept.txt").symlink_to(outside / "precious")
+    shutil.rmtree(top / "sub")
+    (top / "sub").symlink_to(outside)
+
+
+def _put_others(top: Path, outside: Path) -> None:
+    (top / "new").write_text("a file\n")
+    (top / "kept.txt").unlink()
+    (top / "kept.txt/inner").mkdir(parents=True)
+    (top / "kept.txt/inner/file").write_text("x")
+    (top / "sub/gone.txt").unlink()
+    os.mkfifo(top / "sub/gone.txt")
+
+
+@pytest.mark.parametrize("put", [_put_nothing, _put_files, _put_links, _put_others])
+def test_tests_stand_in_a_worktree_whatever_an_agent_has_put_there_and_leave_it_as_it_was(
+    made: Repository, put: Callable[[Path, Path], None]
+) -> None:
+    outside = made.root / "outside"
+    (outside / "deep").mkdir(parents=True)
+    for name in ("precious", "gone.txt", "deep/test"):
+        (outside / name).write_text("the user's")
+    put(made.path, outside)
+    before, users = _describe_tree(made.path), list_files(outside)
+    objects = made.git("count-objects")
+    with lock_worktree(str(made.path)):
+        lay_patch(made.load(), TEST_PATCH)
+        laid = list_files(made.path)
+        assert laid["kept.txt"] == (0, b"tested\ntwo\n") and laid["new/deep/test"] == (0o100, b"true\n")
+        assert not os.path.lexists(made.path / "sub/gone.txt")
+        shutil.rmtree(made.path / "new")  # What a check does there comes and goes with them.
+        (made.path / "kept.txt").write_text("by the check")
+        put_back(str(made.path))
+    assert _describe_tree(made.path) == before
+    assert (list_files(outside), made.git("count-objects")) == (users, objects)
+    assert not os.path.lexists(made.load().aside)
+
+
+def test_a_patch_that_does_not_fit_changes_nothing_and_says_why(made: Repository) -> None:
+    before = _describe_tree(made.path)
+    with lock_worktree(str(made.path)), pytest.raises(WorktreeUnusable, match="patch does not apply"):
+        lay_patch(made.load(), TEST_PATCH.replace("-one", "-two"))
+    with lock_worktree(str(made.path)), pytest.raises(WorktreeUnusable, match="invalid path"):
+        lay_patch(made.load(), TEST_PATCH.replace("new/deep", "../outside"))
+    assert (_describe_tree(made.path), os.path.lexists(made.load().aside)) == (before, False)
+
+
+def test_a_worktree_is_saved_without_the_tests_that_a_killed_check_has_left(made: Repository) -> None:
+    (made.path / "kept.txt").write_text("the agent's")
+    with lock_worktree(str(made.path)):
+        lay_patch(made.load(), TEST_PATCH)
+    saved = made.read_tree(made.remove().salvage)
+    assert (saved["kept.txt"], "new/deep/test" in saved) == ((0, b"the agent's"), False)
+
+
+def _describe_tree(top: Path) -> dict[str, tuple[int, str]]:
+    """What lies where, links, pipes and folders too."""
+    paths = [path for path in sorted(top.rglob("*")) if path.name != ".git"]
+    return {str(path.relative_to(top)): (path.lstat().st_mode, _read(path)) for path in paths}
+
+
+def _read(path: Path) -> str:
+    if path.is_symlink():
+        return os.readlink(path)
+    return path.read_text() if path.is_file() else ""

@@ -16,7 +16,8 @@ from pathlib import Path
 from inspan.runs.worktrees import PRUNED, list_worktrees, remove_entry, sweep_worktrees
 from inspan.stores.worktree import load_worktree, lock_worktree
 from inspan.stores.worktree_creation import restore_worktree
-from tests.stores.worktree_repository import Files, WorktreeRepository, list_files
+from inspan.stores.worktree_test_files import lay_patch, put_back
+from tests.stores.worktree_repository import TEST_PATCH, Files, WorktreeRepository, list_files
 
 _STEPS = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "subprocess.Popen", "shutil.rmtree")
 _AS_IS = "converted.id"
@@ -30,9 +31,12 @@ def main(root: Path, act_name: str, first: int, step: int) -> None:
     number = first
     while _run_killed(lambda: _ACTS[act_name](repository), number):
         at = (root / "at").read_text()
-        problems = _check_nothing_lost(repository, wanted)
-        _complete(repository)
-        problems += _check_complete(repository, wanted)
+        if act_name == "test":
+            problems = _check_put_back(repository, wanted)
+        else:
+            problems = _check_nothing_lost(repository, wanted)
+            _complete(repository)
+            problems += _check_complete(repository, wanted)
         if list_files(repository.top) != users_files:
             problems.append("the user's files are not what they were")
         print(json.dumps({"number": number, "at": at, "problems": problems}), flush=True)
@@ -58,6 +62,9 @@ def _prepare(root: Path, act_name: str) -> tuple[WorktreeRepository, Files]:
     repository.git("add", "staged", cwd=top)
     repository.write("staged", "as it is\n", top=top)
     repository.write("a.log", "ignored\n", top=top)
+    if act_name == "test":
+        (top / "sub/gone.txt").unlink()
+        repository.write("sub/gone.txt/in its place", "a folder\n", top=top)
     wanted = list_files(top)
     if act_name == "restore":
         repository.remove()
@@ -77,7 +84,18 @@ def _restore(repository: WorktreeRepository) -> None:
         restore_worktree(repository.load())
 
 
-_ACTS: dict[str, Callable[[WorktreeRepository], None]] = {"make": _make, "remove": _remove, "restore": _restore}
+def _test(repository: WorktreeRepository) -> None:
+    with lock_worktree(str(repository.path)):
+        lay_patch(repository.load(), TEST_PATCH)
+        put_back(str(repository.path))
+
+
+_ACTS: dict[str, Callable[[WorktreeRepository], None]] = {
+    "make": _make,
+    "remove": _remove,
+    "restore": _restore,
+    "test": _test,
+}
 
 
 def _run_killed(act: Callable[[], object], number: int) -> bool:
@@ -122,6 +140,13 @@ def _check_nothing_lost(repository: WorktreeRepository, wanted: Files) -> list[s
         return ["the worktree is not what it was, and nothing is saved"]
     problems = [] if repository.read_tree(saved) == wanted else ["the commit does not have all files"]
     return problems if Path(f"{repository.path}.patch").exists() else [*problems, "there is no patch"]
+
+
+def _check_put_back(repository: WorktreeRepository, wanted: Files) -> list[str]:
+    sweep_worktrees(repository.state)
+    beside = {name.removeprefix(repository.path.name) for name in os.listdir(repository.path.parent)}
+    problems = [f"left behind: {name}" for name in sorted(beside - {"", ".json", ".lock"})]
+    return problems if list_files(repository.path) == wanted else [*problems, "the worktree is not what it was"]
 
 
 def _complete(repository: WorktreeRepository) -> None:

@@ -13,6 +13,27 @@ from inspan.stores.worktree_removal import remove_worktree
 from .snapshot_repository import IDENTITY
 
 RUN_ID = "20261118-010203004-5"
+# Changes one file, removes another one, and makes one in a new folder.
+TEST_PATCH = """diff --git a/kept.txt b/kept.txt
+--- a/kept.txt
++++ b/kept.txt
+@@ -1,2 +1,2 @@
+-one
++tested
+ two
+diff --git a/new/deep/test b/new/deep/test
+new file mode 100755
+--- /dev/null
++++ b/new/deep/test
+@@ -0,0 +1 @@
++true
+diff --git a/sub/gone.txt b/sub/gone.txt
+deleted file mode 100644
+--- a/sub/gone.txt
++++ /dev/null
+@@ -1 +0,0 @@
+-here
+"""
 Files = dict[str, tuple[int, bytes | str]]
 
 

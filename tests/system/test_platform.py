@@ -82,6 +82,7 @@ def test_processes_are_found_with_their_parent_state_and_variables(system: Any) 
         while not system.has_variable(child.pid, "JRUN_ID", "20990101-000000000-7"):
             assert time.monotonic() < deadline  # Until it has become the other program.
         assert not system.has_variable(child.pid, "JRUN_ID", "20990101-000000000-")
+        assert "20990101-000000000-7" in system.list_values("JRUN_ID")
         assert system.read_process_state(child.pid) in "SRD"
         child.send_signal(signal.SIGSTOP)
         while system.read_process_state(child.pid) != "T":
@@ -92,6 +93,16 @@ def test_processes_are_found_with_their_parent_state_and_variables(system: Any) 
     assert system.read_process_state(child.pid) == "X"
     assert not system.has_variable(child.pid, "JRUN_ID", "20990101-000000000-7")
     assert child.pid not in system.list_children(os.getpid())
+    assert "20990101-000000000-7" not in system.list_values("JRUN_ID")
+
+
+@either
+def test_a_process_is_found_by_the_files_that_it_has_open(system: Any, tmp_path: Path) -> None:
+    one, other = str(tmp_path / "one"), str(tmp_path / "other")
+    with open(one, "w"), open(other, "w"):
+        assert system.list_holders(one, other) == [os.getpid()]
+    with open(one):
+        assert (system.list_holders(one), system.list_holders(one, other)) == ([os.getpid()], [])
 
 
 @either

@@ -99,3 +99,10 @@ def test_links_in_a_circle_end(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     assert not programs.leads_through(str(tmp_path / "a" / "bin"), ["/nowhere"])
+
+
+def test_a_program_without_a_name_is_not_there_and_takes_nothing_from_the_others(project: Path) -> None:
+    path = str(project.parent.parent / "system")
+    avoid = programs.list_exposed_folders(str(project))
+    assert programs.find_program("", path=path, avoid=avoid) == ""
+    assert programs.find_helper("tool", path=path, avoid=avoid) == os.path.join(path, "tool")

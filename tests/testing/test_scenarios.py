@@ -291,7 +291,7 @@ def test_a_review_without_a_shell_counts_what_it_skipped(tmp_path: Path) -> None
     actor = FakeCellEnvironment(tmp_path / "read", habits="no-shell knows-already")
     ALL["review"].check(actor)
     assert actor.note == ""
-    assert actor.skipped == [f"step {step}: no tool on offer" for step in range(1, 6)]
+    assert actor.skipped == [f"step {step}: no tool on offer" for step in range(1, 8)]
 
 
 @pytest.mark.parametrize("name", ["unicode", "secret", "usage"])

@@ -81,7 +81,7 @@ def test_a_completion_holds_without_tools_or_with_tools_that_are_all_refused(
             "def use(name, given): return shell(given['words'])\n",
             "files: ['by-a-tool-on-trial-1.txt', 'kept.txt'], and ['kept.txt'] was wanted",
         ),
-        (_FNORD + _IGNORES, "ended as ('failed', 'script') (Call 7 expected 'original words' anywhere"),
+        (_FNORD + _IGNORES, "ended as ('failed', 'script') (Call 9 expected 'original words' anywhere"),
         ("prompt += ' original words'\n" + _FNORD + _IGNORES, "tools that were called in vain: ['fnord', "),
         (
             "prompt += ' original words'\noffers = [{'type': 'local_shell'}, function('read', 'path')]\n" + _REFUSES,
@@ -117,6 +117,8 @@ def test_a_review_without_a_shell_names_what_was_on_offer_and_every_step_it_skip
                 "write 'by-tool.txt'",
                 "edit 'kept.txt'",
                 "run \"python3 -c 'open(chr(110), chr(119))'\"",
+                "run 'true $(touch by-words.txt)'",
+                "run 'true `touch by-quotes.txt`'",
             ],
             start=1,
         )

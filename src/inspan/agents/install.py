@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -16,8 +16,8 @@ from inspan.protocol.wire import DECODE_ERRORS
 from inspan.stores.paths import cache_home, data_home
 from inspan.system import file_locks
 from inspan.system.platform import count_written_bytes
-from inspan.system.programs import find_helper
 
+from .installers import NONE_FOUND, NONE_FOUND_STEP, list_installers
 from .node import REQUIREMENT, build_launcher, node_folder, node_program, npm_command
 from .program import (
     Program,
@@ -218,15 +218,15 @@ def _ensure_node(driver: Driver, *, report: Report) -> None:
 
 
 def _install_with_pip(requirement: str, folder: str, program: str, *, report: Report) -> str:
-    output = "no installer was found"
-    for installer in _find_installers():
-        # In that folder: uv reads the settings of whatever project the user stands in.
-        argv = [*installer, "--no-deps", "--target", folder, requirement]
-        output = _run_installer(
-            argv, program, os.environ, cwd=folder, report=lambda written: report(requirement, written)
-        )
-        if not output:
-            break
+    output = NONE_FOUND
+    with tempfile.TemporaryDirectory(prefix="inspan-pip-") as private:
+        for installer in list_installers(private):
+            argv = [*installer.argv, "--no-deps", "--target", folder, requirement]
+            env = {**os.environ, **installer.env}
+            # In that folder: uv reads the settings of whatever project the user stands in.
+            output = _run_installer(argv, program, env, cwd=folder, report=lambda written: report(requirement, written))
+            if not output:
+                break
     return output
 
 
@@ -273,15 +273,8 @@ def _wait_for(process: subprocess.Popen[str], report: Callable[[int], None]) -> 
 
 def _install_error(driver: Driver, output: str) -> AgentMissing:
     requirement = fill_platform(driver.program.install.requirement)
+    check = f"Check the package index, or install it by hand and set {driver.program_variable}."
     return AgentMissing(
         f"{driver.title} could not be installed as {requirement}: {output.rstrip('.')}.",
-        next_step=f"Check the package index, or install it by hand and set {driver.program_variable}.",
+        next_step=NONE_FOUND_STEP if output.endswith(NONE_FOUND) else check,
     )
-
-
-def _find_installers() -> list[list[str]]:
-    """uv where it can be had, then pip."""
-    beside = os.path.join(os.path.dirname(sys.executable), "uv")
-    uv = beside if os.path.exists(beside) else find_helper("uv")
-    found = [[uv, "pip", "install", "--quiet", "--python", sys.executable]] if uv else []
-    return [*found, [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]]

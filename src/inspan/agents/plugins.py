@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from inspan.contracts.driver import Driver
 from inspan.errors import NotAnAgent
-from inspan.system.programs import is_within, leads_through, list_exposed_folders
+from inspan.system.paths import is_within
+from inspan.system.programs import leads_through, list_exposed_folders
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -12,8 +12,8 @@ import msgspec
 
 from inspan import __version__
 from inspan.contracts.driver import Driver
-from inspan.errors import AgentMissing, AgentTooOld, AgentUnusable, NotAnAgent
-from inspan.stores.paths import data_home
+from inspan.errors import AgentMissing, AgentTooOld, AgentUnusable, NotAnAgent, StateUnusable
+from inspan.stores.paths import cache_home, data_home, make_private_folder
 from inspan.system.programs import find_program, leads_through, strip_path
 
 from .probe_cache import memoize_output
@@ -62,7 +62,7 @@ def _find_program(driver: Driver, env: Mapping[str, str], avoid: Sequence[str]) 
     tried: list[str] = []
     refused: AgentUnusable | None = None
     for source, path in _list_candidates(driver, env, avoid):
-        tried.append(f"{path or 'nothing'} ({source})")
+        tried.append(f"{source} ({path})" if source == driver.program_variable else source)
         if path and (os.path.exists(path) or source == driver.program_variable):
             with suppress(FileNotFoundError):  # The current folder is gone, and with it what is named from there.
                 path = os.path.abspath(path)  # The agent is started in another folder.
@@ -75,7 +75,7 @@ def _find_program(driver: Driver, env: Mapping[str, str], avoid: Sequence[str]) 
     if avoided and not refused and leads_through(os.path.abspath(avoided), avoid):
         raise _refuse_avoided(driver, avoided)
     raise refused or AgentMissing(
-        f"{driver.title} was not found; looked for {driver.program.command!r} at: {'; '.join(tried)}.",
+        f"{driver.title} was not found; looked for {driver.program.command!r} in: {', '.join(tried)}.",
         next_step=f"`inspan agents install {_install_target(driver)}`, or set {driver.program_variable} to the program."
         if driver.program.install.package
         else "Put it on PATH, or name it by its whole path.",
@@ -181,13 +181,31 @@ def run_program(
     driver: Driver, path: str, env: Mapping[str, str], *, arguments: tuple[str, ...] = ("--version",)
 ) -> str:
     """What the program prints for these words; raises `NotAnAgent` for what cannot be started."""
-    import subprocess  # Start-up time: a version that was asked once is remembered.
+    from tempfile import TemporaryDirectory  # Start-up time: a version that was asked once is remembered.
 
     lean = {name: env[name] for name in ("PATH", "HOME", "LANG") if name in env} | dict(driver.program.probe_env)
+    # Some write settings and locks before they say anything: a question leaves nothing in the user's own.
+    with TemporaryDirectory(prefix="probe-", dir=_find_room()) as own:
+        if driver.state.config_variable:
+            lean[driver.state.config_variable] = own
+        return _run(driver, [path, *arguments], lean)
+
+
+def _find_room() -> str | None:
+    """A folder of ours, else the system's: some programs complain of settings in a temporary folder."""
+    try:
+        return make_private_folder(cache_home())
+    except StateUnusable:
+        return None
+
+
+def _run(driver: Driver, argv: list[str], env: Mapping[str, str]) -> str:
+    import subprocess  # Start-up time, as above.
+
     try:
         done = subprocess.run(
-            [path, *arguments],
-            env=lean,
+            argv,
+            env=env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_VERSION_S,
@@ -197,7 +215,7 @@ def run_program(
         return f"nothing within {_VERSION_S:.0f} s"
     except OSError as error:
         raise NotAnAgent(
-            f"{path} cannot be started: {error.strerror}.",
+            f"{argv[0]} cannot be started: {error.strerror}.",
             next_step=f"`inspan agents install {_install_target(driver)}`.",
         ) from error
     return (done.stdout + done.stderr).decode(errors="replace").strip()

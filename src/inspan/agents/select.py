@@ -12,7 +12,7 @@ from inspan.protocol.task import Task
 _CHANNEL_STEPS = {
     "ask": "Choose another agent, or say with allowed_tools what it may do.",
     "hooks": "Leave it out, or choose another agent; on_permission decides about what an agent asks.",
-    "session": "Send each message as a run of its own: AgentRunner.create_session, or `inspan run --resume`.",
+    "session": "Choose another agent, or send each message as a run of its own: `inspan run`, then `inspan resume`.",
 }
 
 
@@ -54,7 +54,9 @@ def choose_channel(driver: Driver, task: Task) -> str:
     if task.ask and any(_can_hold(channel, _with_any_question(task)) for channel in driver.channels):
         problem = f"{driver.title} asks about what it chooses, not about a tool of yours."
         raise Unsupported(field, task.ask, problem, next_step="Use '*', or choose another agent.")
-    raise Unsupported(field, getattr(task, field), problem, next_step=_CHANNEL_STEPS[field])
+    # That a session is asked for is no value that somebody gave: what does not fit is the agent.
+    named, value = ("agent", driver.name) if field == "session" else (field, getattr(task, field))
+    raise Unsupported(named, value, problem, next_step=_CHANNEL_STEPS[field])
 
 
 def list_next_channels(driver: Driver, task: Task, *, after: str) -> list[str]:
@@ -69,7 +71,9 @@ def check_channel(driver: Driver, task: Task) -> None:
     if task.converses and not _can_hold(channel, task):
         field = "ask" if task.ask and not channel.session.ask else "hooks" if task.hooks else "session"
         problem = f"channel {channel.name} of {driver.title} cannot do this."
-        raise Unsupported(field, getattr(task, field), problem, next_step="Leave --channel out, or name another.")
+        value = channel.name if field == "session" else getattr(task, field)
+        named = "channel" if field == "session" else field
+        raise Unsupported(named, value, problem, next_step="Leave --channel out, or name another.")
 
 
 def _can_hold(channel: Channel, task: Task) -> bool:

@@ -16,11 +16,11 @@ from inspan.protocol.task import Task
 from inspan.protocol.wire import Record
 from inspan.runs.control_client import ask_run
 from inspan.runs.find import refresh_summary
+from inspan.runs.follow_async import follow_records
 from inspan.stores.run_folder import RunFolder, read_json
 from inspan.system.cancellation import run_to_end, wait_for_end
 from inspan.system.threads import call_stranger
 
-from .follow import follow_records
 from .in_process import FinishedRun, HandleCommand, run_in_process
 from .result import build_result
 from .run import start_supervised_run

@@ -131,7 +131,7 @@ async def _execute(prepared: PreparedRun, log: RunLog, listeners: _Listeners) ->
         listener=prepared.listener,
         on_event=callbacks or None,
     )
-    control = ControlServer(folder.socket, execution.handle_command)
+    control = ControlServer(folder, execution.handle_command)
     try:
         if listeners.on_start:
             listeners.on_start(folder, execution.handle_command)

@@ -9,7 +9,7 @@ import msgspec
 
 from inspan.errors import BadInput
 from inspan.protocol.budget import BUDGET_HINT, NODES, Budget, Node, Period, parse_budget
-from inspan.protocol.limits import Limits, Price, Rates
+from inspan.protocol.limits import Limits, Price, Rates, WatchdogLimits
 from inspan.protocol.session import HookName
 from inspan.protocol.task import McpServer, Mode, Profile, Task
 from inspan.running.callbacks import EventCallback
@@ -68,6 +68,7 @@ class SharedOptions(TypedDict, total=False):
     partial: bool
     strict: bool
     limits: Limits
+    watchdog: WatchdogLimits | None
     env: Mapping[str, str]
     options: Sequence[str]
     ask: Sequence[str]

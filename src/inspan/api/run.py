@@ -2,9 +2,7 @@
 
 import asyncio
 import os
-import threading
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
@@ -19,12 +17,14 @@ from inspan.running.prepared_run import PreparedRun
 from inspan.running.start import start_supervisor
 from inspan.runs.find import find_run_folder, refresh_summary, stop
 from inspan.runs.follow import follow as follow_here
+from inspan.runs.follow_async import follow_events
+from inspan.runs.force import order_end
 from inspan.runs.projects import LAST, LAST_ANYWHERE, scope_of
 from inspan.stores.paths import state_home
 from inspan.stores.run_folder import RunFolder, read_json
+from inspan.system.children import reap
 from inspan.system.threads import call_in_thread
 
-from .follow import follow_events
 from .in_process import HandleCommand, OnClaim, OnStart, prepare_in_thread, require_loop, run_in_process
 from .options import Path, check_callbacks, check_count, confine_task, normalize_task, path_of
 from .result import AgentResult, build_result
@@ -110,7 +110,7 @@ class Run:
     async def stop(self, *, now: bool = False) -> bool:
         """Asks it to end, politely or at once; says whether it heard. It does not wait for the end: `wait` does."""
         command = Cancel(by="killed" if now else "stopped", now=now)
-        return await asyncio.to_thread(stop, self._folder, command=command)
+        return await asyncio.to_thread(order_end, self._state, self._folder, command=command)
 
 
 async def start(task: Task) -> Run:
@@ -189,9 +189,7 @@ def _bind(responder: "Responder") -> OnStart:
 
 
 def _start(prepared: PreparedRun) -> None:
-    pid = start_supervisor(prepared)
-    if pid:
-        threading.Thread(target=_reap, args=(pid,), name="inspan-reaper", daemon=True).start()
+    reap(start_supervisor(prepared))
 
 
 def _cancel_run(prepared: PreparedRun) -> None:
@@ -199,12 +197,6 @@ def _cancel_run(prepared: PreparedRun) -> None:
     if stop(prepared.folder, command=Cancel(by="interrupted", now=True)):
         for _ in follow_here(prepared.plan.state, prepared.folder):
             pass
-
-
-def _reap(pid: int) -> None:
-    """Waits for a supervisor of ours to leave: a program that stays would collect dead ones otherwise."""
-    with suppress(ChildProcessError):  # Somebody else's watcher took it, or children are ignored here.
-        os.waitpid(pid, 0)
 
 
 def _make_listener(reporter: "Reporter | None") -> EventCallback | None:

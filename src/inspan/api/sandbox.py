@@ -10,9 +10,11 @@ from typing import Self, cast
 
 import msgspec
 
+from inspan.agents.modules import split_sandbox
 from inspan.contracts.sandbox import ExecResult
 from inspan.errors import BadInput, SandboxUnusable
 from inspan.planning.command_box import CommandBox, build_command, plan_box
+from inspan.planning.places import build_sandbox_place, make_sandbox_place, remove_sandbox_place
 from inspan.protocol.limits import Limits
 from inspan.protocol.task import Task
 from inspan.running.command import start_command
@@ -20,6 +22,7 @@ from inspan.running.workspace import Workspace
 from inspan.runs.boxes import HeldBox, hold_box, release_box
 from inspan.stores.checkpoints import Checkpoints
 from inspan.stores.paths import make_private_folder, state_home
+from inspan.stores.stand_ins import list_stand_ins, remove_stand_ins
 from inspan.system.cancellation import run_to_end, wait_for_end
 from inspan.system.threads import MAX_WAITING, call_in_thread
 
@@ -41,11 +44,13 @@ _TEARDOWN_S = 30.0
 
 
 class _Opened(msgspec.Struct, frozen=True, kw_only=True):
-    """What an open sandbox has."""
+    """What an open sandbox has; `stand_ins` is what its box has to make."""
 
     planned: CommandBox
     held: HeldBox
     kept: Checkpoints
+    worktree: str = ""
+    stand_ins: list[str] = []
 
 
 class AgentSandbox:
@@ -66,7 +71,8 @@ class AgentSandbox:
         check_texts(kind=kind, net=net, image=image)
         check_output_limit(output_limit_bytes)
         self._kind = kind
-        self._work_dir = os.path.realpath(read_path("cwd", cwd))
+        self._origin = os.path.realpath(read_path("cwd", cwd))
+        self._work_dir = self._origin
         self._net = net
         self._read = read_paths("read", read)
         self._image = image
@@ -81,7 +87,7 @@ class AgentSandbox:
         self._ended: set[asyncio.Task[ExecResult]] = set()
 
     def __repr__(self) -> str:
-        return f"AgentSandbox({self._kind!r}, {self._work_dir!r})"
+        return f"AgentSandbox({self._kind!r}, {self._origin!r})"
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -99,7 +105,7 @@ class AgentSandbox:
 
     @property
     def work_dir(self) -> str:
-        """The folder that commands work in, by its real path."""
+        """The folder that commands work in, by its real path; in a worktree of its own once it is open."""
         return self._work_dir
 
     async def open(self) -> None:
@@ -109,8 +115,8 @@ class AgentSandbox:
         require_loop("inspan.open_sandbox")
         async with self._take_turn():
             if self._opened is None:
-                opened = await call_in_thread(self._open, limit=MAX_WAITING, undo=lambda made: release_box(made.held))
-                self._opened, self._planned = opened, opened.planned
+                opened = await call_in_thread(self._open, limit=MAX_WAITING, undo=_close)
+                self._opened, self._planned, self._work_dir = opened, opened.planned, opened.planned.box.cwd
                 # For a program that forgets to tear it down, or just ends.
                 self._remover = weakref.finalize(self, release_box, opened.held, waits=False)
 
@@ -165,7 +171,9 @@ class AgentSandbox:
     async def snapshot(self) -> str:
         """Keeps the files of `work_dir` as they are now, but for those that git ignores; gives a name for `restore`.
 
-        It is kept until the sandbox is torn down. Raises `UndoRefused` where it cannot be taken.
+        It is kept until the sandbox is torn down. Raises `UndoRefused` where it cannot be taken, or could not be put
+        back whole: for a file that cannot be read, for more than 1 GiB that the repository does not have already, and
+        for a repository inside that is no submodule. Files of submodules are left alone.
         """
         self._require_open()
         async with self._take_turn():
@@ -174,6 +182,8 @@ class AgentSandbox:
     async def restore(self, snapshot: str) -> None:
         """Puts all files back as they were, or none of them and raises `UndoRefused`. The index, HEAD and branches of a
         repository stay as they are.
+
+        Commands may run meanwhile: no link that they put there is followed, and what they change just then is refused.
         """
         self._require_open()
         check_texts(snapshot=snapshot)
@@ -184,7 +194,9 @@ class AgentSandbox:
     async def teardown(self) -> None:
         """Ends what still runs in it, and removes its snapshots; the files of `work_dir` stay. Idempotent.
 
-        A snapshot, a restore and an upload that have begun are waited for.
+        A worktree of its own is removed: commits stay on its branch, and what is neither committed nor ignored is saved
+        first, as `inspan worktrees` shows. Where it cannot be saved, or a run still works there, it stays, and
+        `WorktreeUnusable` or `RunBusy` is raised. A snapshot, a restore and an upload that have begun are waited for.
         """
         self._planned = None
         await run_to_end(self._teardown())
@@ -208,7 +220,7 @@ class AgentSandbox:
                     raise BadInput(field, path, "the sandbox does not show it.", next_step=step)
         return msgspec.structs.replace(
             task,
-            sandbox=merge_choice("sandbox", task.sandbox, self._kind),
+            sandbox=merge_choice("sandbox", task.sandbox, planned.sandbox.name),
             net=merge_choice("net", task.net, net),
             read=self._read,
             image=self._image,
@@ -229,16 +241,26 @@ class AgentSandbox:
 
     def _open(self) -> "_Opened":
         """Looked at before anything is made. Its own folder is in the state folder, which no box sees."""
-        make_private_folder(state_home(os.environ))  # What is not there yet cannot be hidden.
-        planned = self._plan()
-        held = hold_box(state_home(os.environ), self._limits)
-        kept = Checkpoints(self._work_dir, folder=held.folder.snapshots)
-        return _Opened(planned=planned, held=held, kept=kept)
+        state = make_private_folder(state_home(os.environ))  # What is not there yet cannot be hidden.
+        parts = split_sandbox(self._kind)
+        boundary = parts.boundary or ("none" if parts.place else "")
+        planned = self._plan(boundary, self._origin)
+        path = build_sandbox_place(self._kind, self._origin, state=state) if parts.place else ""
+        held = hold_box(state, self._limits, worktree=path)
+        try:
+            if path:
+                planned = self._plan(boundary, make_sandbox_place(path, self._origin).cwd)
+            kept = Checkpoints(planned.box.cwd, folder=held.folder.snapshots)
+        except BaseException:
+            _release(held, path)
+            raise
+        made = list_stand_ins(planned.box)
+        return _Opened(planned=planned, held=held, kept=kept, worktree=path, stand_ins=made)
 
-    def _plan(self) -> CommandBox:
+    def _plan(self, boundary: str, cwd: str) -> CommandBox:
         return plan_box(
-            self._kind,
-            cwd=self._work_dir,
+            boundary,
+            cwd=cwd,
             net=self._net,
             read=self._read,
             image=self._image,
@@ -277,7 +299,7 @@ class AgentSandbox:
             opened, self._opened = self._opened, None
             if opened and self._remover:
                 self._remover.detach()
-                await call_in_thread(lambda: release_box(opened.held), limit=MAX_WAITING)
+                await call_in_thread(lambda: _close(opened), limit=MAX_WAITING)
 
     async def _end_commands(self) -> None:
         for each in self._running:
@@ -302,6 +324,7 @@ def open_sandbox(
 ) -> AgentSandbox:
     """A sandbox for commands and runs: `async with inspan.open_sandbox("bwrap", cwd=folder) as box`.
 
+    `worktree` makes a git worktree of the repository that `cwd` is in, and `worktree+bwrap` a box around that.
     `net` is `none` (the default where it can be held), `open` or `allow=HOST,…`; `read` are paths that it may read
     besides the system's and its own. `memory` (bytes), `cpus` and `pids` hold for all that runs in it together. `env`
     is added to the little of the caller's environment that commands get. Of what a command writes, so many bytes are
@@ -317,6 +340,21 @@ def open_sandbox(
         limits=read_limits(memory, cpus, pids),
         output_limit_bytes=output_limit_bytes,
     )
+
+
+def _close(opened: _Opened) -> None:
+    if opened.held.pid == os.getpid():
+        remove_stand_ins(state_home(os.environ), opened.stand_ins, box=opened.held.folder.name)
+    _release(opened.held, opened.worktree)
+
+
+def _release(held: HeldBox, worktree: str) -> None:
+    """Also where the worktree has to stay: what is in it is nobody's to lose, and `inspan worktrees` shows it."""
+    try:
+        if worktree and held.pid == os.getpid():
+            remove_sandbox_place(worktree, state=state_home(os.environ), box=held.folder.name)
+    finally:
+        release_box(held)
 
 
 def _choose_smaller(own: Limits, given: Limits) -> dict[str, float]:

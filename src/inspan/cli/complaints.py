@@ -30,9 +30,10 @@ def complain(arguments: "list[str]", error: BaseException, *, code: int = 0) -> 
 
 def print_error(arguments: "list[str]", code: str, message: str, next_step: str) -> None:
     """A sentence and what to do next, or one JSON object where the command was asked for JSON."""
-    from inspan.reporters.text import escape_controls  # Start-up time: only a complaint needs it.
+    from inspan.reporters.prose import fit_words  # Start-up time: only a complaint needs it.
+    from inspan.reporters.text import escape_controls
 
-    text = escape_controls(f"inspan: {message}" + (f"\n  → {next_step}" if next_step else ""))
+    text = fit_words(escape_controls(f"inspan: {message}" + (f"\n  → {next_step}" if next_step else "")), sys.stderr)
     if "--json" in arguments:
         from inspan.cli.output import format_error_json  # Start-up time: only errors need it.
 

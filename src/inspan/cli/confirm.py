@@ -4,6 +4,8 @@ import sys
 
 import click
 
+from inspan.reporters.prose import fit_words
+
 
 def confirm(question: str, *, verb: str, details: str = "", as_json: bool = False) -> bool:
     """Shows the details on stdout and asks; anything but a yes, also Ctrl-C and Ctrl-D, is a no.
@@ -15,7 +17,8 @@ def confirm(question: str, *, verb: str, details: str = "", as_json: bool = Fals
     if details:
         click.echo(details)
     try:
-        return click.confirm(question, err=True)
+        words = fit_words(f"{question} [y/N]:", sys.stderr)
+        return click.confirm(words, show_default=False, prompt_suffix=" ", err=True)
     except click.Abort:
         click.echo(err=True)  # What is said next begins a line of its own.
         return False

@@ -16,10 +16,10 @@ from inspan.contracts.reporter import Reporter
 from inspan.errors import HarnessFault, OutputRefused
 from inspan.protocol.commands import Cancel
 from inspan.protocol.events import RunEnded
-from inspan.protocol.wire import SCHEMA, Record, encode
+from inspan.protocol.wire import Record, encode_line
 from inspan.reporters.text import escape_controls, escape_json
 from inspan.runs.find import stop
-from inspan.runs.follow import follow
+from inspan.runs.follow import POLL_S, follow
 from inspan.stores.large_text import restore_large_texts
 from inspan.stores.run_folder import RunFolder
 from inspan.system.platform import open_pipe
@@ -160,19 +160,25 @@ def follow_as_text(state: str, folder: RunFolder, *, quiet: bool, verbose: bool)
     from .answer_inline import InlineAnswers  # Start-up time: who wants JSON needs no console.
     from .console import LINES, Console
 
-    console = Console(sys.stderr, folder=folder, stoppable=True, lines=None if verbose else LINES)
+    lines = None if verbose else LINES
+    console = Console(sys.stderr, folder=folder, stoppable=True, lines=lines, every_warning=verbose)
     answers = InlineAnswers(folder, before_asking=console.hide)
 
     def show(record: Record) -> None:
+        answers.make_room()
         console.show(record.event, at=record.at)
         answers.hear(record.event)
 
     def wait() -> None:
         answers.ask()
-        console.tick()
+        if not answers.is_asking:
+            console.tick()
+
+    def wait_s() -> float:
+        return answers.choose_wait_s(console.wait_s())
 
     with console.hold_terminal():
-        ended = follow_run(state, folder, show=show, on_idle=wait, wait_s=console.wait_s)
+        ended = follow_run(state, folder, show=show, on_idle=wait, wait_s=wait_s)
     return FollowedRun(ended=ended, answer=restore_large_texts(console.answer, folder=folder.path))
 
 
@@ -188,7 +194,7 @@ def _follow_quietly(state: str, folder: RunFolder) -> FollowedRun:
         report.show(record.event)
         answers.hear(record.event)
 
-    ended = follow_run(state, folder, show=show, on_idle=answers.ask)
+    ended = follow_run(state, folder, show=show, on_idle=answers.ask, wait_s=lambda: answers.choose_wait_s(POLL_S))
     answer = report.result.output if report.result else ""
     return FollowedRun(ended=ended, answer=restore_large_texts(answer, folder=folder.path))
 
@@ -207,11 +213,6 @@ def print_answer(followed: FollowedRun, *, quiet: bool) -> None:
 
 def print_record(record: Record) -> None:
     """A record as one line of JSON on stdout."""
-    line = b'{"schema":%d,"n":%d,"t":%.3f,"event":%b}\n' % (
-        SCHEMA,
-        record.number,
-        record.at,
-        encode(record.event),
-    )
+    line = encode_line(record) + b"\n"
     sys.stdout.buffer.write(escape_json(line.decode()).encode() if sys.stdout.isatty() else line)
     sys.stdout.buffer.flush()

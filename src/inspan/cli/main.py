@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "commands")
 _EPILOG = f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in EXIT_CODES.items())}."
+_LEAST_COLUMNS, _MARGIN = 52, 2
 _OWN_OPTIONS = ("-h", "--help", "-V", "--version")
 # Other words for what there is; a command of the folder is listed once, and by its own name.
 _SYNONYMS = {"ls": ("ps",), "version": ("--version",)}
@@ -58,8 +59,13 @@ class _Commands(click.Group):
         return import_module(f"inspan.cli.commands.{_module_name(cmd_name)}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _read_summary(name)) for name in self.list_commands(ctx)])
+        from .command_groups import group_commands  # Start-up time: only the list of all commands needs it.
+
+        names = self.list_commands(ctx)
+        width = max(map(len, names))
+        for title, group in group_commands(names):
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), _read_summary(name)) for name in group])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[str]]":
         from click.shell_completion import CompletionItem  # Start-up time: only a shell that asks needs it.
@@ -123,7 +129,7 @@ def run(arguments: list[str]) -> int:
     """The exit code of a command line, everything printed."""
     code = 0
     try:
-        given = inspan.main(arguments, prog_name="inspan", standalone_mode=False)
+        given = inspan.main(arguments, prog_name="inspan", standalone_mode=False, terminal_width=_find_narrow_width())
         code = given if isinstance(given, int) else 0
         sys.stdout.flush()
         return code
@@ -142,12 +148,21 @@ def run(arguments: list[str]) -> int:
         return complain(arguments, error, code=code)
 
 
+def _find_narrow_width() -> int | None:
+    """How wide a help page may be on a terminal that has less columns than the least that click fills."""
+    try:
+        columns = os.get_terminal_size(sys.stdout.fileno()).columns
+    except (AttributeError, OSError, ValueError):
+        return None
+    return columns - _MARGIN if 2 * _MARGIN < columns < _LEAST_COLUMNS else None
+
+
 def _usage_hint(error: click.ClickException, arguments: list[str]) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     command = context.command_path if context else "inspan"
     help_page = f"Try `{command} --help`."
     if isinstance(error, _NoCommand):
-        return f"{_prompt_hint(error.words)} {help_page}"
+        return f"{_prompt_hint(error.words, arguments)} {help_page}"
     return f"{_quoting_hint(error, arguments)} {help_page}".lstrip() if command == "inspan run" else help_page
 
 
@@ -160,10 +175,13 @@ def _quoting_hint(error: click.ClickException, arguments: list[str]) -> str:
     return 'A prompt of several words is quoted: inspan run "fix the test".' if is_split else ""
 
 
-def _prompt_hint(words: list[str]) -> str:
-    """How to write what was given as a prompt; options tell where the words of one may end."""
-    from shlex import quote  # Start-up time: only a mistake needs it.
+def _prompt_hint(words: list[str], arguments: list[str]) -> str:
+    """How to write what was given as a prompt, with the options that were given beside it."""
+    from shlex import join  # Start-up time: only a mistake needs it.
 
     if len(words) > 1 and not any(word.startswith("-") or any(map(str.isspace, word)) for word in words):
-        return f"A prompt of several words is quoted: `inspan {quote(' '.join(words))}`."
-    return f"`inspan run {quote(words[0])}` runs it as a prompt."
+        starts = [at for at in range(len(arguments)) if arguments[at : at + len(words)] == words]
+        line = arguments[: starts[0]] + arguments[starts[0] + len(words) :] if starts else []
+        return f"A prompt of several words is quoted: `inspan {join([' '.join(words), *line])}`."
+    line = arguments if len(words) == 1 and words[0] in arguments else words[:1]
+    return f"`inspan run {join(line)}` runs it as a prompt."

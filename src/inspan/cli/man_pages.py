@@ -7,14 +7,16 @@ import click
 from inspan import __version__
 
 MARK = "Written by `inspan completion --install`."
+PACKAGE_MARK = "Installed with the package inspan."
+"""The same of files that a wheel brings, which belong to whatever tool has installed it."""
 _SITE = "inspan"
 
 
-def build_man_pages(root: click.Group) -> dict[str, str]:
+def build_man_pages(root: click.Group, *, mark: str = MARK) -> dict[str, str]:
     """Every page by its name, such as `inspan-run.1`, in the format of man."""
     names = root.context_settings["help_option_names"]
     context = click.Context(root, info_name="inspan", help_option_names=names)
-    return {f"{_page_name(each)}.1": _format_page(each) for each in _walk(context)}
+    return {f"{_page_name(each)}.1": _format_page(each, mark) for each in _walk(context)}
 
 
 def _walk(context: click.Context) -> Iterator[click.Context]:
@@ -30,11 +32,11 @@ def _page_name(context: click.Context) -> str:
     return context.command_path.replace(" ", "-")
 
 
-def _format_page(context: click.Context) -> str:
+def _format_page(context: click.Context, mark: str) -> str:
     name, command = _page_name(context), context.command
     usage = " ".join(command.collect_usage_pieces(context))
     lines = [
-        f'.\\" {MARK}',
+        f'.\\" {mark}',
         f'.TH "{name.upper()}" "1" "" "{_SITE} {__version__}" "inspan"',
         ".nh",  # A command that is cut in two is none.
         ".ad l",

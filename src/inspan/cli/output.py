@@ -41,6 +41,15 @@ def format_error_json(code: str, message: str, next_step: str) -> str:
     return escape_json(msgspec.json.encode({"schema": SCHEMA, "error": error}).decode())
 
 
+def print_words(text: str, *, err: bool = False) -> None:
+    """Sentences of ours; at a terminal in lines of whole words."""
+    from inspan.reporters.prose import fit_words  # Start-up time: a run that prints JSON has none.
+
+    stream = sys.stderr if err else sys.stdout
+    if stream is not None:
+        print(fit_words(text, stream), file=stream)
+
+
 class Column(NamedTuple):
     """A column of a table, and what becomes of it where the terminal is too narrow.
 

@@ -37,14 +37,17 @@ class Progress:
     ) -> None:
         self.clear()
 
-    def show(self, *facts: str) -> None:
-        """Puts these facts in the place of the last ones; those that follow each other too fast are left out."""
+    def show(self, *facts: str, figure: str = "") -> None:
+        """Puts these facts in the place of the last ones; those that follow each other too fast are left out.
+
+        In a narrow terminal the facts make room for the figure, which says how far it is.
+        """
         now = time.monotonic()
         if not self._wanted or (self._shown and now - self._last_s < _INTERVAL_S):
             return
         text = one_line(" · ".join([f"● {self._title}", *filter(None, facts)]))
-        clock = f" · {format_duration(now - self._began)}"
-        # The clock is what moves: in a narrow terminal the other words make room for it.
+        clock = "".join(f" · {each}" for each in (figure, format_duration(now - self._began)) if each)
+        # These are what moves: in a narrow terminal the other words make room for them.
         room = max(1, _count_columns(self._stream) - 1)
         self._stream.write(_ERASE + cut_to_width(cut_to_width(text, max(1, room - len(clock))) + clock, room))
         self._stream.flush()
@@ -52,11 +55,11 @@ class Progress:
 
     def show_install(self, package: str, written_bytes: int) -> None:
         """How far an installer is, as `install` reports it."""
-        self.show(package, format_size(written_bytes) if written_bytes else "")
+        self.show(package, figure=format_size(written_bytes) if written_bytes else "")
 
     def show_count(self, done: int, total: int = 0) -> None:
         """How many of them are done, where all that are there are counted already."""
-        self.show(f"{done} of {total}" if total else str(done))
+        self.show(figure=f"{done} of {total}" if total else str(done))
 
     def clear(self) -> None:
         """Takes the line away, so that something else can stand there."""

@@ -1,6 +1,7 @@
 """Arguments that name runs and agents: what they accept, what they stand for, and what a shell offers meanwhile."""
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
@@ -53,6 +54,42 @@ def pick_run(state: str, name: str, *, as_json: bool) -> "RunFolder":
     return folder
 
 
+def pick_agent_run(state: str, name: str, *, as_json: bool) -> "RunFolder":
+    """The same for what only a run of an agent has, as changes and a session; raises `BadInput` for a loop or a
+    blueprint, and names its runs."""
+    from inspan.errors import BadInput  # Start-up time, as above.
+    from inspan.stores.run_folder import read_json
+
+    folder = pick_run(state, name, as_json=as_json)
+    work = read_json(folder.file("run.json")).get("work")
+    if not work:
+        return folder
+    runs = ", ".join(_list_runs_of_work(folder))
+    step = f"Name one of its runs: {runs}." if runs else f"It has no run yet: `inspan logs -f {folder.run_id}`."
+    raise BadInput("RUN", folder.run_id, f"it is a {work}, which has none of that itself.", next_step=step)
+
+
+def _list_runs_of_work(folder: "RunFolder") -> list[str]:
+    from inspan.protocol.events import AttemptStarted, NodeEnded  # Start-up time, as above.
+    from inspan.stores.event_log import iter_log
+
+    found: list[str] = []
+    for record in iter_log(folder.log):
+        if isinstance(record.event, AttemptStarted):
+            found.append(record.event.run_id)
+        elif isinstance(record.event, NodeEnded):
+            found += record.event.runs
+    return found
+
+
+def is_of_this_project(folder: "RunFolder") -> bool:
+    """Whether a run is one of this folder's project; in a folder that was deleted, every run is another's."""
+    from inspan.runs.find import is_in_scope  # Start-up time: every command loads this file, few name a run.
+
+    scope = _find_scope()
+    return scope is not None and is_in_scope(folder, scope)
+
+
 def choose_hint_name(folder: "RunFolder") -> str:
     """What a person types for a run: its own name, else the short one."""
     from inspan.protocol.ids import make_short_name  # Start-up time: every command loads this file, few name a run.
@@ -61,19 +98,41 @@ def choose_hint_name(folder: "RunFolder") -> str:
     return read_own_name(folder) or make_short_name(folder.run_id)
 
 
+def choose_shown_name(folder: "RunFolder") -> str:
+    """What a run is called in a sentence: its name for a person at a terminal, its whole id elsewhere."""
+    return choose_hint_name(folder) if _is_read_by_person() else folder.run_id
+
+
+def choose_printed_name(folder: "RunFolder") -> str:
+    """What a run is called on stdout: the same, for whoever reads that."""
+    return choose_hint_name(folder) if sys.stdout.isatty() else folder.run_id
+
+
+def shorten_shown_path(path: str) -> str:
+    """A path in a sentence: with `~` for a person at a terminal, whole elsewhere."""
+    from inspan.reporters.text import shorten_home  # Start-up time: every command loads this file, few name a path.
+
+    return shorten_home(path) if _is_read_by_person() else path
+
+
+def _is_read_by_person() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 def print_run(folder: "RunFolder") -> None:
-    """Says on stderr which run was taken: its id, its agent, its folder, and how long ago it began."""
-    from inspan.errors import StateUnusable  # Start-up time: every command loads this file, few name a run.
+    """Says on stderr which run was taken, its agent, its folder, and how long ago it began."""
+    from inspan.cli.output import print_words  # Start-up time: every command loads this file, few name a run.
+    from inspan.errors import StateUnusable
     from inspan.reporters.text import format_duration, one_line
     from inspan.stores.run_folder import read_json
 
     try:
         described: Any = read_json(folder.file("run.json"))
         ago = format_duration(time.time() - described["created_at"])
-        about = f": {described['agent']} in {described['task']['cwd']}, {ago} ago"
+        about = f": {described['agent']} in {shorten_shown_path(described['task']['cwd'])}, {ago} ago"
     except (StateUnusable, KeyError, TypeError):
         about = ""  # What is wrong with it is told by the command itself, which may only want to delete it.
-    click.echo(one_line(f"inspan: run {folder.run_id}{about}"), err=True)
+    print_words(one_line(f"inspan: run {choose_shown_name(folder)}{about}"), err=True)
 
 
 class AgentName(click.ParamType[str]):

@@ -12,7 +12,7 @@ from inspan.protocol.events import Event, MessageEnded, MessageSent, MessageStar
 from inspan.protocol.reasons import REASONS
 from inspan.protocol.session import FIRST_MESSAGE
 from inspan.runs.control_client import command_session
-from inspan.runs.follow import follow
+from inspan.runs.follow import POLL_S, follow
 from inspan.stores.event_log import iter_log
 from inspan.stores.large_text import restore_large_texts
 from inspan.stores.run_folder import RunFolder
@@ -52,20 +52,23 @@ def follow_message(
 def _open_console(folder: RunFolder, *, verbose: bool) -> "Console":
     from .console import LINES, Console  # Start-up time: whoever wants JSON needs no console.
 
-    return Console(sys.stderr, folder=folder, lines=None if verbose else LINES)
+    return Console(sys.stderr, folder=folder, lines=None if verbose else LINES, every_warning=verbose)
 
 
 def _follow_to_end(
     state: str, folder: RunFolder, identity: str, *, after: int, as_json: bool, console: "Console | None"
 ) -> "tuple[MessageEnded | RunEnded | None, str]":
     """The end of the message, or of the run that it was for, and the last thing said."""
-    answers = InlineAnswers(folder, before_asking=console.hide if console else lambda: None) if not as_json else None
+    answers = InlineAnswers(folder, before_asking=console.hide if console else lambda: None, present=not as_json)
     answer, begun = "", False
-    for record in follow(state, folder, wait_s=console.wait_s if console else None):
+
+    def wait_s() -> float:
+        return answers.choose_wait_s(console.wait_s() if console else POLL_S)
+
+    for record in follow(state, folder, wait_s=wait_s):
         if record is None:
-            if answers:
-                answers.ask()
-            if console:
+            answers.ask()
+            if console and not answers.is_asking:
                 console.tick()
             continue
         event = record.event
@@ -73,14 +76,14 @@ def _follow_to_end(
         if as_json and record.number > after:
             print_record(record)
         elif console and record.number > after and not is_end:
+            answers.make_room()
             console.show(event, at=record.at)
         elif console:
             # The end is told by whoever called; what was before the message is known, and not told again.
             console.skip(event, record.at)
         if record.number <= after:
             continue
-        if answers:
-            answers.hear(event)
+        answers.hear(event)
         begun = begun or _begins(event, identity)  # What was said until then was said to somebody else.
         if begun and isinstance(event, TextSaid) and not event.parent:
             answer = event.text

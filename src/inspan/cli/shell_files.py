@@ -8,8 +8,9 @@ import msgspec
 
 from inspan.errors import BadInput
 from inspan.system.atomic_file import replace_file
+from inspan.system.paths import find_home
 
-from .man_pages import MARK
+from .man_pages import MARK, PACKAGE_MARK
 
 
 class ShellFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,10 +56,10 @@ def list_man_pages(env: Mapping[str, str]) -> list[str]:
 def list_changes(found: ShellFiles) -> list[str]:
     """What differs from what is there; raises `BadInput` for a file that is not inspan's."""
     for path in found.files:
-        if os.path.lexists(path) and not _is_own(path):
+        if os.path.lexists(path) and not _is_own(path) and not _is_packaged(path):
             step = "Move it away, or use `inspan completion SHELL` and put its output where you like."
             raise BadInput("file", path, "is not one that inspan has written.", next_step=step)
-    return [path for path, text in found.files.items() if _read(path) != text]
+    return [path for path, text in found.files.items() if _read(path) != text and not _is_packaged(path)]
 
 
 def write_files(found: ShellFiles) -> list[str]:
@@ -91,7 +92,13 @@ def list_own_files(shells: tuple[str, ...], env: Mapping[str, str]) -> tuple[str
 
 
 def _is_own(path: str) -> bool:
-    return MARK in _read(path)
+    """Whether it was written here; a link is somebody else's, wherever it leads."""
+    return not os.path.islink(path) and MARK in _read(path)
+
+
+def _is_packaged(path: str) -> bool:
+    """Whether it came with the package, as a file or as a link of pipx's: then it is as new as the program."""
+    return PACKAGE_MARK in _read(path)
 
 
 def _read(path: str) -> str:
@@ -114,4 +121,4 @@ def _find_data(env: Mapping[str, str]) -> str:
 def _find_folder(env: Mapping[str, str], variable: str, usual: str) -> str:
     """As the XDG rules ask, a relative folder is ignored."""
     given = env.get(variable, "")
-    return given if os.path.isabs(given) else os.path.join(env.get("HOME") or os.path.expanduser("~"), usual)
+    return given if os.path.isabs(given) else os.path.join(find_home(env), usual)

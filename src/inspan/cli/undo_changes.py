@@ -7,8 +7,15 @@ from typing import Any
 import click
 
 from inspan.cli.confirm import confirm
-from inspan.cli.output import format_columns, print_json
-from inspan.cli.run_names import RunName, pick_run
+from inspan.cli.output import format_columns, print_json, print_words
+from inspan.cli.run_names import (
+    RunName,
+    choose_shown_name,
+    is_of_this_project,
+    pick_agent_run,
+    print_run,
+    shorten_shown_path,
+)
 from inspan.errors import RunNotFound
 from inspan.protocol.reasons import FAILED
 from inspan.reporters.text import one_line
@@ -45,9 +52,11 @@ def change_files(
     plan = plan_undo(state, folder, direction=direction, paths=paths)
     if not as_json:
         for note in plan.notes:
-            click.echo(f"inspan: {one_line(note)}", err=True)
+            print_words(f"inspan: {one_line(note)}", err=True)
     asks = bool(plan.files) and not (dry_run or yes)
-    if asks and not confirm(_format_question(plan), verb=direction, details=_format_files(plan), as_json=as_json):
+    if asks and not confirm(
+        _format_question(plan, folder), verb=direction, details=_format_files(plan), as_json=as_json
+    ):
         click.echo(f"nothing {_DONE[direction]}", err=True)
         return FAILED
     if plan.files and not dry_run:
@@ -55,13 +64,16 @@ def change_files(
     if as_json:
         _print_json(plan, dry_run=dry_run)
     else:
-        _print(plan, dry_run=dry_run, table=not asks)
+        _print(plan, folder, dry_run=dry_run, table=not asks)
     return 0
 
 
 def _find_run(state: str, run: str, *, direction: Direction, as_json: bool) -> RunFolder:
     try:
-        return pick_run(state, run, as_json=as_json)
+        folder = pick_agent_run(state, run, as_json=as_json)
+        if not (as_json or run.startswith("@") or is_of_this_project(folder)):
+            print_run(folder)
+        return folder
     except RunNotFound as error:
         if os.path.lexists(run):
             step = f"Name the run first: inspan {direction} @last {run}"
@@ -69,24 +81,28 @@ def _find_run(state: str, run: str, *, direction: Direction, as_json: bool) -> R
         raise
 
 
-def _format_question(plan: UndoResult) -> str:
+def _format_question(plan: UndoResult, folder: RunFolder) -> str:
     what = "Take back" if plan.direction == "undo" else "Bring in again"
-    return f"{what} the changes of run {plan.run_id} to {_count(plan.files)} in {one_line(plan.top)}?"
+    return f"{what} the changes of run {choose_shown_name(folder)} to {_count(plan.files)} in {_format_top(plan)}?"
 
 
-def _print(plan: UndoResult, *, dry_run: bool, table: bool) -> None:
-    run, other, top = plan.run_id, _OTHER[plan.direction], one_line(plan.top)
+def _print(plan: UndoResult, folder: RunFolder, *, dry_run: bool, table: bool) -> None:
+    run, other, top = choose_shown_name(folder), _OTHER[plan.direction], _format_top(plan)
     back = f"`inspan {other} {run}` {'brings them in again' if other == 'apply' else 'takes them back'}"
     if not plan.files and not plan.unchanged:
-        click.echo(f"run {run} changed no files in {top}")
+        print_words(f"run {run} changed no files in {top}")
     elif not plan.files:
-        click.echo(f"the changes of run {run} in {top} are {_DONE[plan.direction]} already; {back}")
+        print_words(f"the changes of run {run} in {top} are {_DONE[plan.direction]} already; {back}")
     else:
         if table:
             click.echo(_format_files(plan))
         would = "would be " if dry_run else ""
         said = "" if dry_run else f"; {back}"
-        click.echo(f"the changes of run {run} to {_count(plan.files)} in {top} {would}{_DONE[plan.direction]}{said}")
+        print_words(f"the changes of run {run} to {_count(plan.files)} in {top} {would}{_DONE[plan.direction]}{said}")
+
+
+def _format_top(plan: UndoResult) -> str:
+    return one_line(shorten_shown_path(plan.top))
 
 
 def _format_files(plan: UndoResult) -> str:

@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from inspan.system.paths import find_home
+
 from .settings import Settings
 
 LayerName = Literal["default", "user", "project", "local", "environment", "flag"]
@@ -79,7 +81,7 @@ def user_file(env: Mapping[str, str]) -> str:
 
 def home_folder(env: Mapping[str, str]) -> str:
     """The user's home."""
-    return env.get("HOME") or os.path.expanduser("~")
+    return find_home(env)
 
 
 def project_folder(cwd: str, *, home: str) -> str:

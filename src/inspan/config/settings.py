@@ -9,7 +9,8 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from inspan.protocol.budget import NODES, Budget, Node, parse_budget
-from inspan.protocol.limits import Limits, Rates
+from inspan.protocol.limits import Limits, Rates, WatchdogLimits
+from inspan.protocol.loop import LoopPolicy
 from inspan.protocol.task import McpServer, Mode, Profile
 
 from .value_types import (
@@ -17,6 +18,7 @@ from .value_types import (
     COUNT,
     DOLLARS,
     DURATION,
+    DURATIONS,
     FLAG,
     NETWORK,
     PATH,
@@ -66,7 +68,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     read: Annotated[tuple[str, ...], Note("What else a sandbox may read.", PATHS, guarded=True)] = ()
     image: Annotated[str, Note("The image of a sandbox that runs a container.", guarded=True)] = ""
     effort: Annotated[str, Note("How hard the model thinks, in the agent's own word.")] = ""
-    print_command: Annotated[str, Note("Reserved: the command of one-shot helpers.", guarded=True)] = ""
+    print_command: Annotated[str, Note("The agent of one-shot helpers. Empty: `runtime.default`.", guarded=True)] = ""
 
 
 class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +112,46 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
     def to_limits(self) -> Limits:
         """The same as a task holds them."""
         return Limits(**msgspec.structs.asdict(self))
+
+
+class LoopSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What `inspan loop` does where its command does not say."""
+
+    max_restarts: Annotated[int | None, Note("Most restarts of a loop.", COUNT)] = LoopPolicy().max_restarts
+    delay_s: Annotated[float | None, Note("Wait before a restart; longer after failures.", DURATION)] = msgspec.field(
+        default=LoopPolicy().delay_s, name="delay"
+    )
+    rate_limit_backoff_s: Annotated[
+        tuple[float, ...],
+        Note("Waits after a rate limit without an end, one after the other, the last again and again.", DURATIONS),
+    ] = msgspec.field(default=LoopPolicy().rate_limit_backoff_s, name="rate_limit_backoff")
+
+
+WatchedRuns: TypeAlias = Literal["", "loops", "all", "none"]
+
+
+class WatchdogSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is done about a run that says nothing."""
+
+    runs: Annotated[
+        WatchedRuns,
+        Note("Which runs are watched. Empty: those of loops.", choice_type("loops", "all", "none")),
+    ] = ""
+    model_s: Annotated[float | None, Note("Longest silence, but for that of a tool.", DURATION)] = msgspec.field(
+        default=WatchdogLimits().model_s, name="model"
+    )
+    tool_s: Annotated[float | None, Note("Longest silence while a tool is at work.", DURATION)] = msgspec.field(
+        default=WatchdogLimits().tool_s, name="tool"
+    )
+    step_s: Annotated[float | None, Note("How long each step has to help before the next one.", DURATION)] = (
+        msgspec.field(default=WatchdogLimits().step_s, name="step")
+    )
+    triage: Annotated[bool, Note("Ask `runtime.print_command` what to do first.", FLAG, guarded=True)] = False
+
+    def to_limits(self) -> WatchdogLimits:
+        """The same as a task holds them."""
+        step_s = WatchdogLimits().step_s if self.step_s is None else self.step_s
+        return WatchdogLimits(model_s=self.model_s, tool_s=self.tool_s, step_s=step_s)
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,6 +251,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     runtime: Runtime = Runtime()
     models: Annotated[dict[str, str], Note("Aliases of models for `-m`, for any agent.")] = {}
     limits: LimitSettings = LimitSettings()
+    loop: LoopSettings = LoopSettings()
+    watchdog: WatchdogSettings = WatchdogSettings()
     agents: dict[str, AgentSettings] = {}
     mcp: dict[str, Server] = {}
     budget: Budgets = Budgets()

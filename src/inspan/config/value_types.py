@@ -107,6 +107,15 @@ def _read_duration(value: object) -> float | None:
     return length
 
 
+def _read_durations(value: object) -> tuple[float, ...]:
+    if not isinstance(value, list | tuple):
+        raise ValueError("is not a list of durations.")
+    found = [_read_duration(each) for each in cast(list[object], value)]
+    if any(each is None for each in found):
+        raise ValueError("holds what is no duration.")
+    return tuple(each for each in found if each is not None)
+
+
 def _read_size(value: object) -> int | None:
     try:
         size = sizes.parse_size(value) if isinstance(value, str) else value
@@ -216,6 +225,13 @@ DURATION = ValueType(
     read=_read_duration,
     parse=_parse_number_or_text,
     to_toml=durations.format_duration,
+)
+DURATIONS = ValueType(
+    description='a list of durations, as ["30s", "5m"]',
+    schema={"type": "array", "items": _DURATION_SCHEMA},
+    read=_read_durations,
+    parse=_parse_texts,
+    to_toml=lambda value: [durations.format_duration(each) for each in value],
 )
 SIZE = ValueType(
     description=sizes.EXAMPLES,

@@ -120,14 +120,14 @@ def probe(sandbox: Sandbox, box: Box, *, cache: str) -> None:
         _remember(cache, key, name)
     if problem:
         raise SandboxUnusable(
-            f"The sandbox {name} cannot be set up here: {problem}.",
+            f"The sandbox {name} cannot be set up here: {problem.rstrip('.')}.",
             next_step=_find_step(problem),
         )
 
 
 def _find_step(problem: str) -> str:
     if "nknown option" in problem:
-        return "Install a newer bubblewrap: 0.8 is the oldest that was tried."
+        return "Install a newer bubblewrap: one with --bind-fd, such as 0.10 or the 0.8 of Debian 12."
     return "Allow unprivileged user namespaces; `inspan doctor` shows what works here."
 
 
@@ -149,10 +149,16 @@ def run_probe(argv: tuple[str, ...]) -> str:
     """What went wrong when this was run, in the program's own words; empty when nothing did."""
     import subprocess  # Start-up time: what was probed once is remembered.
 
+    opened: list[int] = []
     try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S, check=False)
+        words = entry.open_named(list(argv), opened)
+        null = subprocess.DEVNULL
+        done = subprocess.run(words, stdin=null, capture_output=True, pass_fds=opened, timeout=_PROBE_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
+    finally:
+        for fd in opened:
+            os.close(fd)
     if not done.returncode:
         return ""
     return done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"

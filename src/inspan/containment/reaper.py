@@ -17,7 +17,7 @@ from inspan.system.platform import list_children, open_exit_fd, open_pipe
 _LIVENESS_FD = 3
 _SUBREAPER = 36
 _FIRST_SIGNAL_CODE = 128
-_RUN_ID = "JRUN_ID"
+_MARKS = ("JRUN_ID", "JCOMMAND_ID")
 
 
 def main() -> int:
@@ -49,8 +49,8 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _run_quietly(argv: list[str]) -> None:
-    """Without the run's id: whoever looks for what is left of the run must not end it."""
-    env = {name: value for name, value in os.environ.items() if name != _RUN_ID}
+    """Without the run's marks: whoever looks for what is left of the run must not end it."""
+    env = {name: value for name, value in os.environ.items() if name not in _MARKS}
     nowhere = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3)]
     try:
         os.waitpid(os.posix_spawnp(argv[0], argv, env, file_actions=nowhere), 0)

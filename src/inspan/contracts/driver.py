@@ -283,6 +283,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     reports_cost: bool = False
     reports_usage: bool = True
     streams_text: bool = False
+    streams_tool_output: bool = False
     follows_gateway: bool = True
     login_follows_gateway: bool = False
     root_needs_sandbox: bool = False

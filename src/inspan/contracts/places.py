@@ -37,5 +37,7 @@ def parse_sandbox(text: str, *, boundaries: Sequence[str]) -> SandboxParts:
 
 
 def _refuse(text: str, problem: str, boundaries: Sequence[str]) -> BadInput:
-    known = f"Known sandboxes: {', '.join((*boundaries, *PLACES))}; {PLACES[0]}{_JOINT}{boundaries[0]} joins two."
+    known = (
+        f"Known sandboxes: {', '.join(sorted((*boundaries, *PLACES)))}; {PLACES[0]}{_JOINT}{boundaries[0]} joins two."
+    )
     return BadInput("sandbox", text, problem, next_step=known)

@@ -10,7 +10,7 @@ from inspan.protocol.task import Task
 
 
 class GitFolders(msgspec.Struct, frozen=True, kw_only=True):
-    """A work tree's git data: `common` is `git_dir`, but for a linked worktree.
+    """A work tree's git data: `common` is `git_dir`, but for a linked worktree, and `top` without a work tree.
 
     Of what a box may write besides: `files` are those that decide what git runs (pointers to git data, settings,
     programs), `hooks` are folders of hooks. They need not be there.
@@ -29,7 +29,11 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     `read_only` takes the working folder out of what may be written. A `private` box sees the operating system, its own
     folders and what is `readable`, and nothing else; `home` is then an empty folder. `programs` are the folders of
     programs that it may start; the git data of `repositories` is protected from what would run later, outside, and
-    `pinned` are files that stay as they are. With `nesting`, an agent can make a sandbox of its own inside.
+    `pinned` are files and folders that stay as they are; of those that are not there, `made_files` and `made_folders`
+    are made first, empty. With `nesting`, an agent can make a sandbox of its own inside.
+
+    `real` says of the folders that are worked in where they were when they were looked at: what a link leads to since
+    is not shown.
 
     `ports` are those of the host's loopback that it may reach where it has no network of its own.
 
@@ -51,6 +55,9 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     programs: tuple[str, ...] = ()
     repositories: tuple[GitFolders, ...] = ()
     pinned: tuple[str, ...] = ()
+    made_files: tuple[str, ...] = ()
+    made_folders: tuple[str, ...] = ()
+    real: dict[str, str] = {}
     network: NetworkPolicy = NetworkPolicy()
     nesting: bool = False
     ports: tuple[int, ...] = ()

@@ -12,8 +12,9 @@ from inspan.errors import BadInput, CredentialsMissing
 from inspan.protocol.task import Task
 from inspan.protocol.wire import DECODE_ERRORS
 from inspan.redaction import find_secrets
+from inspan.system.paths import expand_home
 
-from .sources import LIMIT_S, expand_home, fetch_key, permission_warnings
+from .sources import LIMIT_S, fetch_key, permission_warnings
 
 _LARGEST_LOGIN_BYTES = 1024 * 1024
 # A value so long that it looks made by a machine is a token, whatever it is called.
@@ -133,12 +134,14 @@ def _detect_credential(task: Task, driver: Driver, env: Mapping[str, str]) -> Cr
         # With any of these it would be another provider's run.
         others = () if "/" in task.model else driver.access.withheld_credentials
         names = ", ".join((*driver.provider.credentials, *others))
+        empty = [name for name in (*driver.provider.credentials, *others) if name in env]
+        missing = f"{empty[0]} is set, but empty" if empty else f"none of {names} is set"
         raise CredentialsMissing(
-            f"The profile clean does not use your login, and none of {names} is set.",
+            f"The profile clean does not use your login, and {missing}.",
             next_step=f"Set one of them, name a key with --key-from, "
             f"or use --profile user ({driver.access.login_hint}).",
             tried=f"looking for {names}",
-            came_back="none of them is set",
+            came_back=missing if empty else "none of them is set",
         )
     return Credential(kind="none", description="no key and no login found")
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from inspan.errors import BadInput, KeyUnusable
+from inspan.system.paths import expand_home
 
 LIMIT_S = 30.0
 LARGEST_BYTES = 64 * 1024
@@ -41,12 +42,6 @@ def fetch_key(key_from: str, env: Mapping[str, str], *, limit_s: float = LIMIT_S
         raise BadInput("key_from", _mask_value(key_from), "unknown key source.", next_step=f"Use {known}.")
     found = source(rest.strip(), env, limit_s)
     return Key(value=_check_key(found), source=found.source, warnings=found.warnings)
-
-
-def expand_home(path: str, env: Mapping[str, str]) -> str:
-    """The path with a leading `~` as the home of this environment."""
-    home = env.get("HOME", "")
-    return home + path[1:] if home and (path == "~" or path.startswith("~/")) else os.path.expanduser(path)
 
 
 def permission_warnings(path: str, mode: int) -> tuple[str, ...]:

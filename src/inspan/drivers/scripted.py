@@ -4,7 +4,8 @@ import os
 import re
 
 from inspan.contracts.dialect import NO_OUTPUT, DialectOutput
-from inspan.contracts.driver import Access, Channel, Driver, Launch, LaunchContext, ProgramSpec, Provider
+from inspan.contracts.driver import Access, Capabilities, Channel, Driver, Launch, LaunchContext, ProgramSpec, Provider
+from inspan.dialects.provider_errors import FAILURES
 from inspan.protocol.commands import Command
 from inspan.protocol.task import Task
 from inspan.protocol.usage import SessionTotals
@@ -16,6 +17,7 @@ _SCRIPT = os.path.join(os.path.dirname(os.path.dirname(__file__)), "testing", "s
 def launch(task: Task, context: LaunchContext) -> Launch:
     """It is only ever pointed at the run's own endpoint; without one it fails and says so."""
     env = {"INSPAN_RUN_TOKEN": context.endpoint.token} if context.endpoint else {}
+    env |= {"PARTIAL": "1"} if task.partial else {}
     return Launch(argv=(context.program, "-I", _SCRIPT), env=env, stdin=task.prompt.encode())
 
 
@@ -53,5 +55,9 @@ DRIVER = Driver(
     access=Access(
         login_hint="it needs none",
     ),
+    capabilities=Capabilities(
+        streams_tool_output=True,
+    ),
+    failures=FAILURES,
     built_in=True,
 )

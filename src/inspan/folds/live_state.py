@@ -5,18 +5,22 @@ import msgspec
 from inspan.contracts.permissions import subject_of
 from inspan.protocol.events import (
     EndingBegan,
+    Event,
     PermissionAsked,
     TextDelta,
     ToolOutput,
     TurnCompleted,
     TurnFailed,
     TurnInterrupted,
+    WatchdogActed,
 )
-from inspan.protocol.session import SessionState
+from inspan.protocol.session import SessionState, SessionStatus, WaitsFor
 from inspan.protocol.wire import Record
 
 from .session import OpenQuestion, SessionFold
 
+_WAITS_FOR: dict[SessionStatus, WaitsFor] = {"waiting": "person", "rate_limited": "limit"}
+_AT_WORK: tuple[SessionStatus, ...] = ("working", "stuck")
 # After one of these the model is not what is waited for: it is talking, or has finished.
 _NOT_WAITING = (TextDelta, TurnCompleted, TurnFailed, TurnInterrupted, EndingBegan)
 
@@ -25,16 +29,16 @@ class LiveState(SessionState, frozen=True, kw_only=True, omit_defaults=True):
     """`subject` is what the tool at work, or the question that waits, is about; `since` is from when on it is so.
     `output` is the last line that the tool has put out, where its agent tells.
 
-    `asks_for` says whether the question is for a permission or for an answer. Without a tool at work and with no text
-    on its way, the run `waits_for_model`; `heard_at` is when something was last told. `waited_s` is how long people
-    took to answer, which no limit counts.
+    `asks_for` says whether the question is for a permission or for an answer. `waits_for` is what the run waits for:
+    the tool at work, a person, a provider's limit, or the model where none of these is and no text is on its way.
+    `heard_at` is when something was last told. `waited_s` is how long people took to answer, which no limit counts.
     """
 
     subject: str = ""
     since: float = 0.0
     asks_for: str = ""
     output: str = ""
-    waits_for_model: bool = False
+    waits_for: WaitsFor = ""
     heard_at: float = 0.0
     waited_s: float = 0.0
 
@@ -60,10 +64,18 @@ class LiveStateFold:
             since=self._since,
             output=self._output_of_tool(),
             asks_for=("permission" if isinstance(question, PermissionAsked) else "answer") if question else "",
-            waits_for_model=state.status == "working" and not state.tool and self._waits,
+            waits_for=self.waits_for,
             heard_at=self._heard_at,
             waited_s=self._waited_s,
         )
+
+    @property
+    def waits_for(self) -> WaitsFor:
+        """As the state has it."""
+        status = self._fold.status
+        if status not in _AT_WORK:
+            return _WAITS_FOR.get(status, "")
+        return "tool" if self._fold.tool else "model" if self._waits else ""
 
     @property
     def waited_s(self) -> float:
@@ -81,7 +93,7 @@ class LiveStateFold:
         key = (state.status, tool.id if tool else "", *state.questions[:1])
         if key != self._key:
             self._waited_s += record.at - self._since if self._key[:1] == ("waiting",) else 0.0
-            self._key, self._since = key, record.at
+            self._key, self._since = key, record.at - _count_silence(record.event)
 
     @property
     def _question(self) -> OpenQuestion | None:
@@ -94,6 +106,11 @@ class LiveStateFold:
     def _subject_of_tool(self) -> str:
         tool = self._fold.tool
         return subject_of(tool.input) if tool else ""
+
+
+def _count_silence(event: Event) -> float:
+    """How long before it was told a run has been as this event says."""
+    return event.silent_s if isinstance(event, WatchdogActed) and event.step != "heard" else 0.0
 
 
 def _subject_of_question(question: OpenQuestion) -> str:

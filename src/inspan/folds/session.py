@@ -21,6 +21,7 @@ from inspan.protocol.events import (
     ToolFailed,
     ToolStarted,
     TurnStarted,
+    WatchdogActed,
 )
 from inspan.protocol.session import SessionState, SessionStatus
 
@@ -46,11 +47,12 @@ class SessionFold:
         self._limit: RateLimited | None = None
         self._opened = False
         self._closed = False
+        self._stuck = False
 
     @property
     def state(self) -> SessionState:
         return SessionState(
-            status=self._status(),
+            status=self.status,
             tool=self.tool.name if self.tool else "",
             message=self._running,
             queued=tuple(self._queued),
@@ -76,12 +78,16 @@ class SessionFold:
             handler(self, event)
         return handler is not None
 
-    def _status(self) -> SessionStatus:
+    @property
+    def status(self) -> SessionStatus:
+        """As the state has it."""
         if self._closed:
             return "closed"
         if self.questions:
             return "waiting"
         if self._is_busy:
+            if self._stuck:
+                return "stuck"
             if self._limit:
                 return "rate_limited"
             return "working" if self._opened else "starting"
@@ -102,7 +108,7 @@ class SessionFold:
         self._queued.pop(event.id, None)
         if event.id != self._running:
             return
-        self._running, self._limit = "", None
+        self._running, self._limit, self._stuck = "", None, False
         self._tools.clear()
         self._error = event.message or event.reason if event.outcome not in ("completed", "cancelled") else ""
 
@@ -133,6 +139,9 @@ class SessionFold:
         if event.status == 200:
             self._limit = None
 
+    def on_watchdog_acted(self, event: WatchdogActed) -> None:
+        self._stuck = event.step not in ("heard", "wait")
+
     def on_run_ended(self, event: RunEnded) -> None:
         self._closed = True
         self.questions.clear()
@@ -154,5 +163,6 @@ _HANDLERS: dict[type, Callable[[SessionFold, Any], None]] = {
     QuestionAnswered: SessionFold.on_answered,
     RateLimited: SessionFold.on_rate_limited,
     ModelCallEnded: SessionFold.on_call_ended,
+    WatchdogActed: SessionFold.on_watchdog_acted,
     RunEnded: SessionFold.on_run_ended,
 }

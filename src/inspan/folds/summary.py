@@ -8,6 +8,7 @@ import msgspec
 from inspan.protocol.cost import Cost, build_cost, is_counted, is_paid_for
 from inspan.protocol.events import (
     AnswerGiven,
+    AttemptEnded,
     ErrorReported,
     Event,
     FileChanged,
@@ -59,6 +60,7 @@ class Summary:
         self.usage: Usage | None = None
         self.cost_usd: float | None = None
         self.session_id = ""
+        self.opened = False
         self.model = ""
         self.agent_version = ""
         self.prompt = ""
@@ -159,6 +161,11 @@ class Summary:
             not_paid_usd=cost.not_paid_usd,
         )
 
+    def drop_files(self, paths: Iterable[str]) -> None:
+        """Of these something was told, and yet they are as they were before the run."""
+        for path in paths:
+            self.files.pop(path, None)
+
     def _choose_name(self) -> str:
         """What a person types for the run: its own name, else the short one."""
         if self.started is None:
@@ -187,10 +194,12 @@ def _on_run_started(summary: Summary, event: RunStarted) -> None:
 
 def _on_run_ended(summary: Summary, event: RunEnded) -> None:
     summary.ended = event
+    summary.files = dict.fromkeys(event.files_changed)
 
 
 def _on_thread_started(summary: Summary, event: ThreadStarted) -> None:
     summary.session_id = event.session_id or summary.session_id
+    summary.opened = True
     summary.model = event.model
     summary.agent_version = event.agent_version
 
@@ -261,6 +270,10 @@ def _on_error_reported(summary: Summary, event: ErrorReported) -> None:
     summary.files_unknown = summary.files_unknown or event.about == "files"
 
 
+def _on_attempt_ended(summary: Summary, event: AttemptEnded) -> None:
+    summary.files.update(dict.fromkeys(event.files_changed))
+
+
 def _on_file_changed(summary: Summary, event: FileChanged) -> None:
     summary.files[event.path] = None
 
@@ -298,6 +311,7 @@ _HANDLERS: dict[type, Callable[[Summary, Any], None]] = {
     ToolCompleted: _on_tool_completed,
     ToolFailed: _on_tool_failed,
     FileChanged: _on_file_changed,
+    AttemptEnded: _on_attempt_ended,
     ErrorReported: _on_error_reported,
     RateLimited: _on_rate_limited,
     ModelCallEnded: _on_model_call_ended,

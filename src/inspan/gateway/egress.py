@@ -19,6 +19,7 @@ _HEAD_S = 10.0
 _CLOSE_S = 2.0
 _CHUNK_BYTES = 64 * 1024
 _MAX_CONNECTIONS = 256
+_ANY_PORT = 9
 _HEAD_END = b"\r\n\r\n"
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 _REPLACED_HEADERS = frozenset(
@@ -51,7 +52,11 @@ class _Server:
         return len(self._tasks)
 
     async def open(self, listener: socket.socket) -> None:
-        self._server = await asyncio.start_server(self._accept, sock=listener, limit=HEAD_LIMIT_BYTES)
+        # In two steps, as in gateway/http/server.py: a cancel between them leaves a server that can be closed.
+        self._server = await asyncio.start_server(
+            self._accept, sock=listener, limit=HEAD_LIMIT_BYTES, start_serving=False
+        )
+        await self._server.start_serving()
 
     async def close(self) -> None:
         if self._server:
@@ -181,7 +186,7 @@ def _read_target(head: RequestHead) -> tuple[str, int, str]:
 
 async def _open_directly(origin: Origin, rule: HostRule) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     addresses = await resolve_addresses(origin)
-    usable = [each for each in addresses if rule.names_machine or is_public_enough(each)]
+    usable = [each for each in addresses if rule.names_machine or (is_public_enough(each) and not _is_own(each))]
     if not usable:
         raise OSError(f"its name stands for {', '.join(addresses)}, which is this machine or its link")
     problem: OSError | None = None
@@ -191,6 +196,17 @@ async def _open_directly(origin: Origin, rule: HostRule) -> tuple[asyncio.Stream
         except OSError as error:
             problem = error
     raise problem or OSError("no address")
+
+
+def _is_own(address: str) -> bool:
+    """Whether it is one of this machine's in its network: it would be reached from itself. Nothing is sent."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((address, _ANY_PORT))
+            return probe.getsockname()[0] == address.partition("%")[0]
+    except OSError:
+        return False
 
 
 async def _open_tunnel(origin: Origin, proxy: Proxy) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

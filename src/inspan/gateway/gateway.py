@@ -1,5 +1,6 @@
 """The listener between an agent and its model: checks the head, asks the controls, meters each call."""
 
+import asyncio
 import socket
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -57,8 +58,9 @@ class Gateway:
     together no more is kept than `answers_room`. `on_fault` hears of what breaks in here: no provider is to be blamed
     for that.
 
-    `unauthorized_requests` counts what came without the run's token, of which nobody hears otherwise;
-    `unexpected_requests` what came with it and asked for something that is not served.
+    `calls_held` are the calls that a control holds back at this moment. `unauthorized_requests` counts what came
+    without the run's token, of which nobody hears otherwise; `unexpected_requests` what came with it and asked for
+    something that is not served.
     """
 
     def __init__(
@@ -93,13 +95,20 @@ class Gateway:
         self._server = HttpServer(self._check, self._serve, limits=limits, on_fault=on_fault)
         self._answers_room = answers_room or Room()
         self._calls_seen = 0
-        self._calls_in_flight = 0
+        self._in_flight: set[MeteredReply] = set()
+        self._active_at = 0.0
+        self.calls_held = 0
         self.unauthorized_requests = 0
         self.unexpected_requests = 0
 
     @property
     def calls_in_flight(self) -> int:
-        return self._calls_in_flight
+        return len(self._in_flight)
+
+    @property
+    def active_at(self) -> float:
+        """When a model call last began, brought something or ended, by the clock of the event loop."""
+        return max((self._active_at, *(reply.active_at for reply in self._in_flight)))
 
     @property
     def connections(self) -> int:
@@ -189,7 +198,11 @@ class Gateway:
         fault = self._faults.fault_for(reply.number) if self._faults else None
         if fault and fault.status:
             return await _send_fault(fault, wire, reply)
-        refusal = await self._ask_controls(request, reply)
+        self.calls_held += 1
+        try:
+            refusal = await self._ask_controls(request, reply)
+        finally:
+            self.calls_held -= 1
         if refusal:
             return await self._refuse(wire, reply, refusal)
         reply.begin(_make_fault_wrapper(fault, stream=stream, on_problem=reply.note) if fault else None)
@@ -244,11 +257,12 @@ class Gateway:
     @contextmanager
     def _track_call(self, reply: MeteredReply) -> Generator[MeteredReply]:
         self._calls_seen += 1
-        self._calls_in_flight += 1
+        self._in_flight.add(reply)
         try:
             yield reply
         finally:
-            self._calls_in_flight -= 1
+            self._in_flight.discard(reply)
+            self._active_at = asyncio.get_running_loop().time()
             reply.disarm()
             call = reply.report()
             self._roles.on_ended(call)

@@ -94,6 +94,11 @@ class MeteredReply:
         self._noted_problem = problem
 
     @property
+    def active_at(self) -> float:
+        """When it began, or something last went out of it, by the clock of the event loop."""
+        return self._active_at
+
+    @property
     def started(self) -> bool:
         return self._meter.status is not None
 

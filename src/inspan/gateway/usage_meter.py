@@ -1,4 +1,5 @@
-"""Reads what passes: usage, whether the answer was whole, the provider's error text. It keeps no answer."""
+"""Reads what passes: usage, whether the answer was whole, the provider's error text. It keeps no answer that it can
+read."""
 
 import re
 import time
@@ -22,6 +23,7 @@ from inspan.protocol.wire import DECODE_ERRORS
 _DELTA = re.compile(rb'\{"type": ?"(?:content_block_delta|response\.[a-z_.]+\.delta)"')
 _MAX_BODY_BYTES = 16 * 1024 * 1024
 _ALL_KEPT_BYTES = 64 * 1024 * 1024
+_KEPT_HEAD_BYTES = 16 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -43,7 +45,8 @@ class UsageMeter:
     """Fed with one answer, piece by piece; may be asked at any time what it knows. To be closed.
 
     Only what is not read yet is kept, as long as `room` has room for it. What is not kept cannot be read: of a stream
-    that is one event, else the whole answer; `is_unread` is then set.
+    that is one event, else the whole answer; `is_unread` is then set. If nothing of an answer can be read, `message` is
+    how it begins.
     """
 
     def __init__(self, wire: Wire, *, room: Room | None = None, clock: Callable[[], float] = time.time) -> None:
@@ -53,6 +56,7 @@ class UsageMeter:
         self._counts: dict[str, int] = {}
         self.extras: dict[str, int] = {}
         self.bytes_read = 0
+        self._head = bytearray()
         self._pending = bytearray()
         self._data: list[bytes] = []
         self._data_bytes = 0
@@ -110,6 +114,8 @@ class UsageMeter:
         if self._decode:
             data = self._decode_chunk(self._decode, data)
         self._plain_bytes += len(data)
+        if not self.events_read and len(self._head) < _KEPT_HEAD_BYTES:
+            self._head += data[: _KEPT_HEAD_BYTES - len(self._head)]
         if self._is_stream:
             self._feed_lines(data)
         elif self._array is not None or (self._plain_bytes == len(data) and data.lstrip()[:1] == b"["):
@@ -127,6 +133,8 @@ class UsageMeter:
             self._read_line(b"")
         elif self._array is None and not self.is_unread:
             self._read_whole(bytes(self._pending))
+        if not (self.events_read or self.has_ended or self.is_unread):
+            self.message = self.message or self._head.decode("utf-8", "replace")
         self.close()
 
     def close(self) -> None:
@@ -148,6 +156,7 @@ class UsageMeter:
         self._kept_bytes = kept_bytes
 
     def _forget(self) -> None:
+        self._head.clear()
         self._pending.clear()
         self._data.clear()
         self._data_bytes = 0

@@ -1,17 +1,68 @@
-"""Refusing a run that has neither a key nor a login, before anything is started."""
+"""By what a run gets at its model, as its user is told; one that has neither a key nor a login is refused."""
 
 import os
 from collections.abc import Iterator, Mapping
 
+import msgspec
+
 from inspan.agents.program import Program
 from inspan.contracts.driver import Driver
 from inspan.credentials.resolve import Credential, list_login_paths
-from inspan.credentials.sources import expand_home
 from inspan.errors import CredentialsMissing
 from inspan.protocol.plan import DIRECT
 from inspan.protocol.task import Task
+from inspan.system.paths import expand_home
 
-from .route import find_given_url, find_user_choice, has_setting, read_settings
+from .route import (
+    find_chosen_url,
+    find_given_url,
+    find_named_url,
+    find_provider_choice,
+    find_user_choice,
+    get_setting,
+    read_settings,
+)
+
+
+class ModelAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """With what a run reaches its model, in words that show no secret; `base_url` is an address other than the usual.
+
+    It is `known` where inspan itself found a key or a login, or whose settings choose the provider.
+    """
+
+    description: str
+    base_url: str = ""
+    known: bool = True
+    warning: str = ""
+    next_step: str = ""
+
+
+def describe_access(task: Task, driver: Driver, credential: Credential, env: Mapping[str, str]) -> ModelAccess:
+    """By the user's own settings where they choose the provider: which key is used is then known to the agent alone."""
+    choice = find_provider_choice(task, driver, env)
+    if not choice:
+        url, known = find_named_url(task, driver, env), credential.kind != "none"
+        return ModelAccess(description=credential.description, base_url=url, known=known)
+    description, url = f"your own settings choose the provider ({choice})", _find_url_beside(choice, task, driver, env)
+    usual = url.rstrip("/") in ("", driver.provider.base_url.rstrip("/"))
+    if usual or credential.kind not in ("key", "login"):
+        return ModelAccess(description=description, base_url=url)
+    return ModelAccess(
+        description=description,
+        base_url=url,
+        warning=f"{driver.title} may send the {credential.description} to {url}: your own settings choose the provider"
+        f" ({choice}), and no gateway of inspan keeps it back.",
+        next_step="Start it without that, or with --profile clean.",
+    )
+
+
+def _find_url_beside(choice: str, task: Task, driver: Driver, env: Mapping[str, str]) -> str:
+    """The address that holds beside the user's choice: of the settings, else of a variable that it leaves in force."""
+    if url := find_chosen_url(task, driver, env):
+        return url
+    said, _ = find_given_url(task, driver, env)
+    is_switch = any(name in choice for name in driver.access.override_variables)
+    return "" if is_switch or said in driver.access.ignored_variables else find_named_url(task, driver, env)
 
 
 def refuse_without_access(
@@ -46,7 +97,7 @@ def _has_other_access(task: Task, driver: Driver, env: Mapping[str, str]) -> boo
     if any(env.get(name) for name in driver.access.other_variables) or _names_other_provider(task, driver):
         return True
     return any(
-        has_setting(read_settings(place), key) if key else os.path.lexists(place)
+        bool(get_setting(read_settings(place), key)) if key else os.path.lexists(place)
         for path, key in driver.access.other_settings
         for place in _list_places(path, driver, task.cwd, env)
     )

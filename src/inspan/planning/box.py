@@ -8,20 +8,32 @@ from typing import NamedTuple
 
 from inspan.config.locations import list_project_files
 from inspan.contracts.sandbox import Box, GitFolders
-from inspan.errors import SandboxUnusable
+from inspan.errors import BadInput, SandboxUnusable
 from inspan.protocol.network import NetworkPolicy
 from inspan.stores.git_settings import read_git_sources
-from inspan.stores.paths import cache_home, data_home, make_private_folder, runtime_home, state_home
+from inspan.stores.nested_repositories import find_nested_repositories
+from inspan.stores.paths import (
+    ROOTS_VARIABLE,
+    cache_home,
+    data_home,
+    make_private_folder,
+    runtime_home,
+    state_home,
+)
 from inspan.stores.repository import (
     Repository,
-    find_nested_repositories,
+    find_git_data_around,
     find_repository,
     is_own_git_data,
+    is_whole,
+    read_bare_repository,
     read_plain_file,
 )
-from inspan.system.programs import OWN_ROOT, is_within, leads_out, list_exposed_folders
+from inspan.system.paths import find_home, is_below, is_within
+from inspan.system.programs import OWN_ROOT, leads_out, list_exposed_folders
 
 from .image_programs import list_shown
+from .own_places import find_own_places, list_exposed_names
 from .resolve import Choice
 
 # Where languages keep their programs and packages in a home; none of it holds credentials.
@@ -89,8 +101,10 @@ def build_box(
     """The box of a run. `reads` are files that its launch needs, `kept` the folders that are the run's own."""
     task = choice.task
     works = task.mode == "exec"
-    protected = _find_protected((task.cwd, *(task.extra_dirs if works else ())), always=choice.private)
-    home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
+    writable = (task.cwd, *(task.extra_dirs if works else ()))
+    protected = _find_protected(writable, always=choice.private, besides=task.read)
+    pinned = _pin(protected, writable, env, own_code=choice.private and works)
+    home = os.path.realpath(find_home(env))
     folders = (task.cwd, *task.extra_dirs)
     started = (choice.program.path, *reads)
     if choice.sandbox.container:
@@ -100,20 +114,19 @@ def build_box(
     below_tmp = _list_below_tmp(*started, home=home, folders=folders)
     return Box(
         cwd=task.cwd,
+        real=_resolve_folders(folders, env, state=state),
         read_only=not works,
         writable=(*kept, *(task.extra_dirs if works else ())),
-        hidden=(state, make_private_folder(runtime_home())),  # Made now: what is not there yet cannot be hidden.
+        hidden=_list_both_names(state, make_private_folder(runtime_home())),  # What is not there yet cannot be hidden.
         readable=(*below_tmp, *(() if works else task.extra_dirs), *task.read),
         root=choice.root,
         private=choice.private,
         home=home if choice.private else "",
         programs=_select_shown(programs, home=home, folders=folders),
         repositories=protected.repositories,
-        pinned=(
-            *protected.pinned,
-            *_list_settings((task.cwd, *(task.extra_dirs if works else ()))),
-            *(_list_own_code(folders, env) if choice.private and works else ()),
-        ),
+        pinned=pinned.paths,
+        made_files=pinned.made_files,
+        made_folders=pinned.made_folders,
         network=choice.network,
         image=task.image,
         nesting=not works,  # Only there an agent's own sandbox is left on.
@@ -129,44 +142,109 @@ def build_command_box(
     root: bool,
 ) -> Box:
     """The box of a sandbox in which commands are run, not an agent."""
-    protected = _find_protected((cwd,), always=True)
-    home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
+    protected = _find_protected((cwd,), always=True, besides=read)
+    pinned = _pin(protected, (cwd,), env, own_code=True)
+    home = os.path.realpath(find_home(env))
     programs = _list_programs((), env, home=home, folders=(cwd,))
     return Box(
         cwd=cwd,
-        hidden=(state_home(env), runtime_home(env)),
+        real=_resolve_folders((cwd,), env, state=state_home(env)),
+        hidden=_list_both_names(state_home(env), runtime_home(env)),
         readable=read,
         root=root,
         private=True,
         home=home,
         programs=_select_shown(programs, home=home, folders=(cwd,)),
         repositories=protected.repositories,
-        pinned=(*protected.pinned, *_list_settings((cwd,)), *_list_own_code((cwd,), env)),
+        pinned=pinned.paths,
+        made_files=pinned.made_files,
+        made_folders=pinned.made_folders,
         network=network,
     )
 
 
+def _resolve_folders(folders: Iterable[str], env: Mapping[str, str], *, state: str) -> dict[str, str]:
+    """Where the folders really are, looked up once: from here on a link in the way to one of them is refused. So is one
+    that leads out of the roots which runs are held to, but for inspan's own worktrees.
+    """
+    roots = [os.path.realpath(root) for root in env.get(ROOTS_VARIABLE, "").split(os.pathsep) if root]
+    real = {folder: os.path.realpath(folder) for folder in folders}
+    for folder, place in real.items():
+        if roots and not is_within(folder, state) and not any(is_within(place, root) for root in roots):
+            step = f"Work below one of these: {', '.join(roots)}; {ROOTS_VARIABLE} names them."
+            raise BadInput("cwd", folder, f"it is {place}, outside of where runs may work.", next_step=step)
+    return real
+
+
 class _Protected(NamedTuple):
+    """Repositories of which a box writes the git data; of others, the files and folders of hooks that git obeys."""
+
     repositories: tuple[GitFolders, ...] = ()
-    pinned: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    hooks: tuple[str, ...] = ()
 
 
-def _find_protected(folders: Sequence[str], *, always: bool) -> _Protected:
-    """The git data of each folder that a box may write, which it may commit to, and the pointers of work trees in it to
-    git data elsewhere; unless `always`, only where the git data is not in the folder anyway.
+class _Pinned(NamedTuple):
+    paths: tuple[str, ...]
+    made_files: tuple[str, ...]
+    made_folders: tuple[str, ...]
+
+
+def _find_protected(folders: Sequence[str], *, always: bool, besides: Sequence[str]) -> _Protected:
+    """The git data of each folder that a box may write, which it may commit to, and what git obeys in its work trees of
+    git data elsewhere; unless `always`, only where the git data is not in the folder anyway. `besides` are read-only.
     """
     found: dict[str, GitFolders] = {}
-    pointers: list[str] = []
+    others: list[GitFolders] = []
     for folder in folders:
-        nested = find_nested_repositories(folder) if always else []
-        pointers += [os.path.join(each.top, ".git") for each in nested if not _is_whole(each)]
-        for repository in (find_repository(folder), *filter(_is_whole, nested)):
-            if repository is None or not os.path.isfile(os.path.join(repository.common, "config")):
+        _refuse_git_data(folder)
+        nested = find_nested_repositories(folder, besides=besides) if always else []
+        others += [_list_obeyed(each, folders) for each in nested if not is_whole(each)]
+        for repository in (*_find_around(folder), *filter(is_whole, nested)):
+            if not os.path.isfile(os.path.join(repository.common, "config")):
                 continue
-            if always or not _is_within(repository.common, folder):
+            if always or not is_below(repository.common, folder):
                 _require_own(repository)
-                found.setdefault(repository.git_dir, _list_git_folders(repository, folders))
-    return _Protected(tuple(found.values()), tuple(pointers))
+                exposed = (*folders, repository.git_dir)  # Of a linked worktree, other git data is read-only.
+                found.setdefault(repository.git_dir, _list_git_folders(repository, exposed))
+    files = (path for each in others for path in each.files)
+    hooks = (path for each in others for path in each.hooks)
+    return _Protected(tuple(found.values()), tuple(files), tuple(hooks))
+
+
+def _find_around(folder: str) -> Iterator[Repository]:
+    """The repository that a folder is in, and the one that it is itself."""
+    if repository := find_repository(folder):
+        yield repository
+    if repository := read_bare_repository(folder):
+        yield repository
+
+
+def _refuse_git_data(folder: str) -> None:
+    """Whoever may write there decides what git runs, and what it shows."""
+    if data := find_git_data_around(folder):
+        raise SandboxUnusable(
+            f"{folder} is a part of the git data {data}: an agent that works there decides what git runs.",
+            next_step="Work in the repository itself.",
+        )
+
+
+def _pin(protected: _Protected, writable: Sequence[str], env: Mapping[str, str], *, own_code: bool) -> _Pinned:
+    """What stays as it is though it lies in folders that a box may write; what is not there yet, and would be obeyed,
+    is made.
+    """
+    own = find_own_places(writable, env, asks_git=not protected.repositories)
+    files, folders = (*protected.files, *own.files), (*protected.hooks, *own.folders)
+    code = _list_own_code(writable, env) if own_code else ()
+    return _Pinned(
+        tuple(dict.fromkeys((*files, *folders, *_list_settings(writable), *code))),
+        tuple(path for path in files if not os.path.lexists(path)),
+        tuple(path for path in folders if not os.path.lexists(path)),
+    )
+
+
+def _list_both_names(*paths: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each for path in paths for each in (path, os.path.realpath(path))))
 
 
 def _list_settings(folders: Sequence[str]) -> list[str]:
@@ -176,18 +254,13 @@ def _list_settings(folders: Sequence[str]) -> list[str]:
     """
     found = (each for folder in folders for above in _list_upward(folder) for each in list_project_files(above))
     plain = (path for path in found if os.path.isfile(path) and not os.path.islink(path))
-    return list(dict.fromkeys(path for path in plain if any(_is_within(path, folder) for folder in folders)))
+    return list(dict.fromkeys(path for path in plain if any(is_below(path, folder) for folder in folders)))
 
 
 def _list_upward(folder: str) -> Iterator[str]:
     yield folder
     if (above := os.path.dirname(folder)) != folder:
         yield from _list_upward(above)
-
-
-def _is_whole(repository: Repository) -> bool:
-    """Whether the git data lies in the work tree, as in a repository that stands for itself."""
-    return repository.common == repository.git_dir == os.path.join(repository.top, ".git")
 
 
 def _require_own(repository: Repository) -> None:
@@ -197,6 +270,14 @@ def _require_own(repository: Repository) -> None:
             f"{repository.top}/.git names the git data {repository.git_dir}, which does not name {repository.top}.",
             next_step="Was it written by an agent? If it is yours: `git worktree repair`, or set core.worktree there.",
         )
+
+
+def _list_obeyed(repository: Repository, writable: Sequence[str]) -> GitFolders:
+    """What a work tree obeys whose git data lies elsewhere; of one that was led there, `.git` alone."""
+    if is_own_git_data(repository):
+        return _list_git_folders(repository, writable)
+    pointer = os.path.join(repository.top, ".git")
+    return GitFolders(top=repository.top, git_dir=repository.git_dir, common=repository.common, files=(pointer,))
 
 
 def _list_git_folders(repository: Repository, writable: Sequence[str]) -> GitFolders:
@@ -213,18 +294,12 @@ def _list_git_folders(repository: Repository, writable: Sequence[str]) -> GitFol
 
 
 def _keep_exposed(paths: Iterable[str], repository: Repository, writable: Sequence[str]) -> Iterator[str]:
-    """Those that a box could write, but for what lies in the git data: that is protected as a whole.
-
-    A link counts where it lies and where it leads to.
-    """
-    both_names = dict.fromkeys(each for path in paths for each in (path, os.path.realpath(path)))
-    for path in both_names:
-        if any(_is_within(path, folder) for folder in writable) and not _is_within(path, repository.common):
+    """Those that a box could write, but for what is protected in all git data."""
+    protected = [os.path.join(repository.common, name) for name in ("config", "hooks")]
+    for path in list_exposed_names(paths, writable):
+        is_own = is_below(path, repository.git_dir) or is_below(path, repository.top)
+        if (is_own or not is_below(path, repository.common)) and not any(is_within(path, each) for each in protected):
             yield path
-
-
-def _is_within(path: str, folder: str) -> bool:
-    return path.startswith(f"{folder.rstrip('/')}/")
 
 
 def _list_submodules(top: str) -> Iterator[str]:
@@ -271,7 +346,7 @@ def _list_own_code(folders: Sequence[str], env: Mapping[str, str]) -> Iterator[s
     Its process goes on outside of the box, and loads and starts from there, today and the next time.
     """
     own = (sys.prefix, sys.base_prefix, OWN_ROOT, data_home(env), cache_home(env))
-    for path in dict.fromkeys(filter(os.path.exists, own)):
+    for path in _list_both_names(*filter(os.path.exists, own)):
         for folder in folders:
             if path == folder or is_within(folder, os.path.join(OWN_ROOT, "inspan")):
                 raise _refuse_own_code(f"inspan itself is a part of {folder}")

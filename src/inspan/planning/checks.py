@@ -14,6 +14,7 @@ from inspan.protocol.ids import NAME_CHARACTERS, find_name_problem
 from inspan.protocol.limits import Limits
 from inspan.protocol.network import parse_network
 from inspan.protocol.task import McpServer, Task
+from inspan.system.paths import is_within
 from inspan.system.programs import leads_out, list_exposed_folders
 
 _MAX_VALUE = 1e15
@@ -62,6 +63,13 @@ _HIDDEN = (*_KERNEL, "/etc", "/run", "/tmp", "/var/tmp")
 _SYSTEM = ("/bin", "/lib", "/sbin", "/boot", "/usr/bin", "/usr/lib", "/usr/sbin", "/usr/local/bin")
 
 
+def check_own_name(name: str) -> None:
+    """Raises `BadInput` for a name that no run, loop or blueprint can have; it may do without."""
+    if name and (problem := find_name_problem(name)):
+        step = f"Use letters, digits, - _ and ., at most {NAME_CHARACTERS}, with a letter among them: --name fix-login."
+        raise BadInput("name", name, problem, next_step=step)
+
+
 def check_task(task: Task) -> None:
     """Raises `BadInput` for the first field that cannot be used."""
     _check_text(task)
@@ -79,9 +87,7 @@ def check_task(task: Task) -> None:
     if task.project:
         _check_name("project", task.project)
     _check_name("task", task.task)
-    if task.name and (problem := find_name_problem(task.name)):
-        step = f"Use letters, digits, - _ and ., at most {NAME_CHARACTERS}, with a letter among them: --name fix-login."
-        raise BadInput("name", task.name, problem, next_step=step)
+    check_own_name(task.name)
     for name in task.env:
         check_variable(name)
     for name, server in task.mcp_servers.items():
@@ -116,10 +122,11 @@ def _check_text(task: Task) -> None:
     arguments |= {f"{field} {place}": word for field in _LISTS for place, word in enumerate(getattr(task, field) or ())}
     arguments |= {f"env {name}": f"{name}={value}" for name, value in task.env.items()}
     for field, value in {"prompt": task.prompt, **arguments}.items():
-        _check_word(field, value)
+        check_word(field, value)
 
 
-def _check_word(field: str, value: str) -> None:
+def check_word(field: str, value: str) -> None:
+    """Raises `BadInput` for what cannot be an argument, or is no text that could be written down."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -157,7 +164,7 @@ def check_readable(path: str, *, folders: Sequence[str] = ()) -> None:
         step = "Name a file or a folder; a socket or a device leads out of the sandbox."
         raise BadInput("read", path, "it is neither a file nor a folder.", next_step=step)
     real = os.path.realpath(path)
-    if covered := _find_covered(path, _HIDDEN) or next((each for each in _KERNEL if _is_within(real, each)), ""):
+    if covered := _find_covered(path, _HIDDEN) or next((each for each in _KERNEL if is_within(real, each)), ""):
         step = "Name the folders or files in it that are needed."
         raise BadInput("read", path, f"it would uncover {covered}, which a sandbox has its own of.", next_step=step)
     if leads_out(path, list_exposed_folders(*folders)):
@@ -168,16 +175,12 @@ def check_readable(path: str, *, folders: Sequence[str] = ()) -> None:
 def _find_covered(path: str, places: Sequence[str]) -> str:
     """The first of the places that lies at a path or below it."""
     real = os.path.realpath(path)
-    return next((place for place in places if _is_within(place, real)), "")
-
-
-def _is_within(path: str, folder: str) -> bool:
-    return f"{path}/".startswith(f"{folder.rstrip('/')}/")
+    return next((place for place in places if is_within(place, real)), "")
 
 
 def check_cwd(cwd: str, *, next_step: str = _CWD_NEXT) -> None:
     """Raises `BadInput` for a working folder that is none: before anything is looked for in it, and blamed."""
-    _check_word("cwd", cwd)
+    check_word("cwd", cwd)
     _check_folder("cwd", cwd, next_step=next_step)
 
 
@@ -262,6 +265,14 @@ def check_limits_hold(sandbox: Sandbox, limits: Limits) -> None:
         step = "Leave the limits out, or use the sandbox podman or bwrap."
         why = "its daemon starts containers outside of the control groups of a run."
         raise BadInput("sandbox", sandbox.name, why, next_step=step)
+
+
+def describe_idle_limits(limits: Limits) -> list[str]:
+    """Of limits that are taken, those that limit nothing on this machine."""
+    processors = os.cpu_count()
+    if limits.cpus is None or processors is None or limits.cpus <= processors:
+        return []
+    return [f"--cpus {limits.cpus:g} limits nothing: this machine has {processors} processors."]
 
 
 def check_limits(limits: Limits, *, names: Mapping[str, str] = _NO_NAMES) -> None:

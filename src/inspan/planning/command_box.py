@@ -93,26 +93,35 @@ def plan_box(
 
 
 def build_command(
-    planned: CommandBox, argv: Sequence[str], *, env: Mapping[str, str], stdin: bytes, groups: list[str], run_id: str
+    planned: CommandBox,
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    stdin: bytes,
+    groups: list[str],
+    run_id: str,
+    command_id: str = "",
 ) -> Command:
-    """The process that runs a command in the box; raises `BadInput` for what is no command."""
+    """The process that runs a command in the box; raises `BadInput` for what is no command. `command_id` tells it from
+    others that run for `run_id` at the same time."""
+    command_id = command_id or run_id
     _check_argv(argv)
     _check_env(env)
     sandbox, network = planned.sandbox, planned.box.network
     entry = _build_entry(planned, groups)
     listeners = tuple(entry.ports) if entry else ()
-    inner = {**planned.env, **env, "JRUN_ID": run_id}
+    inner = {**planned.env, **env, "JRUN_ID": run_id, "JCOMMAND_ID": command_id}
     if entry and entry.ports:
         inner = route_through_box(inner, entry.ports[0])
     given = inner if sandbox.container else select_loader_variables(inner) if sandbox.boundary else {}
-    box = msgspec.structs.replace(planned.box, env=given, name=run_id, listeners=listeners)
+    box = msgspec.structs.replace(planned.box, env=given, name=command_id, listeners=listeners)
     words = tuple(argv) if sandbox.container else (*_FIND_INSIDE, *argv)
     words = sandbox.wrap(words, box)
     words = words if sandbox.boundary and sandbox.holds else planned.method.wrap(words, box)
     return Command(
         argv=list(words),
         env=build_outer_environment(inner, sandbox=sandbox, host_env=planned.host_env),
-        run_id=run_id,
+        command_id=command_id,
         stdin=stdin,
         liveness_pipe=planned.method.liveness_pipe,
         entry=entry,

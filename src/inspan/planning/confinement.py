@@ -15,9 +15,12 @@ from inspan.protocol.task import Task
 from inspan.stores.run_folder import RunFolder, read_json
 from inspan.stores.sessions import SessionRecord
 
+from .boundary import find_asked_boundary
 from .resolve import Choice
 
 FIELD = "confinement"
+USUAL_NET = "gateway"
+"""The most that is reached from inside of a sandbox where nothing is said."""
 _RESOURCES = ("memory_bytes", "cpus", "pids")
 _REACHES = ("open", "allow", "gateway", "none")
 
@@ -52,6 +55,14 @@ def describe_confinement(choice: Choice) -> Confinement:
     return Confinement(
         sandbox=choice.sandbox.name, image=task.image, net=str(choice.network), read=task.read, **resources
     )
+
+
+def describe_asked(task: Task) -> Confinement:
+    """What a task asks to be confined by; nothing where it asks for no boundary."""
+    asked = find_asked_boundary(task)
+    if not asked or not load_sandbox(asked).boundary:
+        return Confinement()
+    return Confinement(sandbox=asked, image=task.image, net=task.net or USUAL_NET, read=task.read)
 
 
 def load_confinement(state: str, record: SessionRecord | None) -> Confinement:

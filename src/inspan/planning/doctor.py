@@ -35,6 +35,7 @@ from inspan.stores.paths import cache_home, make_private_folder, runtime_home, s
 from inspan.system.programs import find_helper, find_program, list_exposed_folders, strip_path
 
 from . import disk
+from .access import describe_access
 from .known_agents import AgentEntry, find_agent_driver, list_agents
 from .settings import ConfiguredTask, apply_config
 
@@ -51,8 +52,8 @@ _LIMITS_STEP = "Runs with these are refused here. Run as root, or where systemd 
 _HELPERS = {
     "git": "what a run has changed, and the demo's diff",
     "bwrap": "containment and sandbox",
-    "tmux": "agents in a terminal",
 }
+_PACKAGES = {"bwrap": "bubblewrap"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,8 +140,15 @@ def _inspect_agent(name: str, driver: Driver, env: Mapping[str, str]) -> AgentSt
         version = "API" if driver.program.hosted else _locate(driver, given).version
     with suppress(InspanError):
         credential = resolve_credential(given.task, driver, given.env)
-        access, has_access = credential.description, credential.kind != "none" or driver.access.key_optional
+        found = describe_access(given.task, driver, credential, given.env)
+        access, has_access = found.description, found.known or driver.access.key_optional
     return AgentState(name=name, title=driver.title, version=version, access=access, has_access=has_access)
+
+
+def find_missing(name: str, env: Mapping[str, str] = os.environ) -> str:
+    """What to do before an agent can run here, the default one where none is named; empty where nothing is missing."""
+    found = _check_entry(_find_entry(name or find_agent_driver("", cwd=_current_folder()).name, env), env)
+    return "" if found.state == "ok" else found.next_step
 
 
 def is_sandbox_usable(env: Mapping[str, str] = os.environ) -> bool:
@@ -220,9 +228,10 @@ def _check_helper(name: str, use: str) -> Finding:
     if path:
         return Finding(subject=name, state="ok", detail=path)
     if name == "bwrap" and (path := find_bwrap()):
-        detail, step = f"not on PATH; {path}, which an agent's package brings, is used", "Install bwrap."
+        detail, step = f"not on PATH; {path}, which an agent's package brings, is used", "Install bubblewrap."
         return Finding(subject=name, state="warning", detail=detail, next_step=step)
-    return Finding(subject=name, state="warning", detail=f"not found ({use})", next_step=f"Install {name}.")
+    step = f"Install {_PACKAGES.get(name, name)}."
+    return Finding(subject=name, state="warning", detail=f"not found ({use})", next_step=step)
 
 
 def _check_node(env: Mapping[str, str]) -> Finding:
@@ -273,11 +282,12 @@ def _check_limits() -> Finding:
     """Which limits on resources can be held here, by making a group for each."""
     problems, held = dict[str, str](), list[str]()
     for name, limits in _LIMITS.items():
+        trial = f"doctor-{os.urandom(4).hex()}"
         try:
-            remove_groups(create_groups(f"doctor-{os.urandom(4).hex()}", limits))
+            remove_groups(create_groups(trial, limits))
             held.append(name)
         except SandboxUnusable as error:
-            problems[name] = error.message
+            problems[name] = error.message.replace(f"/inspan-{trial}", "")  # Where none can be made, not which.
     if not problems:
         return Finding(subject="limits", state="ok", detail=f"{', '.join(held)} can be held by control groups")
     detail = f"{', '.join(problems)} cannot be held: {next(iter(problems.values()))}"
@@ -339,7 +349,8 @@ def _check_agent(name: str, driver: Driver, env: Mapping[str, str]) -> Finding:
         try:
             check_needs(given.task, driver, given.env)
         except BadInput as error:
-            return Finding(subject=subject, state="ok", detail=f"{detail}; {error.message}", next_step=error.next_step)
+            detail = f"{detail}; no {error.field} is set"
+            return Finding(subject=subject, state="warning", detail=detail, next_step=error.next_step)
         return _check_credential(subject, detail, driver, given)
     detail = f"{driver.title} {program.version} at {program.path} ({program.source})"
     doubts = _find_doubts(driver, program, _strip_env(given.env))
@@ -396,8 +407,11 @@ def _check_credential(subject: str, detail: str, driver: Driver, given: Configur
     except InspanError as error:
         detail = f"{detail}; {error.message}"
         return Finding(subject=subject, state="problem", detail=detail, next_step=error.next_step)
-    detail = f"{detail}; {credential.description}"
-    if credential.kind == "none" and not driver.access.key_optional:
+    access = describe_access(given.task, driver, credential, given.env)
+    detail = f"{detail}; {access.warning or access.description}"
+    if access.warning:
+        return Finding(subject=subject, state="warning", detail=detail, next_step=access.next_step)
+    if not access.known and not driver.access.key_optional:
         return Finding(subject=subject, state="warning", detail=detail, next_step=driver.access.login_hint)
     if credential.warnings:
         return Finding(subject=subject, state="warning", detail=detail, next_step=" ".join(credential.warnings))

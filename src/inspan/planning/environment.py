@@ -34,8 +34,10 @@ def build_agent_environment(
     run_env: Mapping[str, str],
     login: bool = False,
     key: str = "",
+    private: bool = False,
 ) -> dict[str, str]:
-    """What the agent gets. Behind a gateway it holds none of the provider's keys; `clean` leaves out every secret.
+    """What the agent gets. Behind a gateway it holds none of the provider's keys; `clean` leaves out every secret, and
+    a `private` sandbox every one that is not for the agent itself.
 
     The `key` that the gateway adds stands in no variable, whatever that is called.
 
@@ -50,6 +52,10 @@ def build_agent_environment(
     if not gateway:
         kept |= {name: parent[name] for name in driver.provider.credentials if name in parent}
     keys = {run_env[name] for name in driver.provider.credentials if name in run_env}
+    if private and not clean:
+        spared = {name for name in kept if name.startswith(own) or name.lower().endswith("_proxy")}
+        withheld = find_secrets(kept).keys() - spared
+        kept = {name: value for name, value in kept.items() if name not in withheld}
     if clean:
         secret = find_secrets(kept).keys() - ({} if gateway else set(driver.provider.credentials))
         secret |= {name for name, value in kept.items() if value in keys and len(value) >= _SHORTEST_KEY}

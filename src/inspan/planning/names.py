@@ -6,10 +6,12 @@ from contextlib import contextmanager
 
 from inspan.errors import BadInput
 from inspan.protocol.task import Task
+from inspan.runs.find import find_run_folder
 from inspan.runs.list_all import read_index
 from inspan.runs.names import find_by_own_name
 from inspan.runs.projects import Scope, scope_of
 from inspan.stores.paths import make_private_folder, state_error, state_home
+from inspan.stores.run_folder import is_locked
 from inspan.system import file_locks
 
 
@@ -37,5 +39,7 @@ def _refuse_taken(state: str, task: Task) -> None:
     for scope in scopes:
         found = read_index(state, lambda scope=scope: [find_by_own_name(state, task.name, scope)])
         if run_id := found[0]:
-            step = f"Give another one, or delete that run: `inspan rm {run_id}`."
+            lives = is_locked(find_run_folder(state, run_id))
+            how = f"end that run: `inspan stop {run_id}`" if lives else f"delete that run: `inspan rm {run_id}`"
+            step = f"Give another one, or {how}{' and `inspan rm` it' if lives else ''}."
             raise BadInput("name", task.name, f"run {run_id} of this project has it.", next_step=step)

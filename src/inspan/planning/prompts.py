@@ -1,12 +1,13 @@
 """What a task without a prompt asks for: going on with its session, or what the `TASK.md` of its task folder says."""
 
 import os
-import stat
 
 from inspan.errors import BadInput
 from inspan.protocol.task import Task
+from inspan.system.plain_file import read_plain_file
 
 CONTINUE_PROMPT = "Continue."
+_MOST_BYTES = 16 * 1024 * 1024
 
 
 def default_prompt(task: Task, *, files: str) -> str:
@@ -19,11 +20,11 @@ def default_prompt(task: Task, *, files: str) -> str:
     path = os.path.join(files, "TASK.md")
     text = _read_text(path)
     if text is None or not text.strip():
-        how = "there is none" if text is None else "that is empty too"
+        file = f"there is no file {path}" if text is None else f"the file {path} is empty too"
         raise BadInput(
             "prompt",
             task.prompt,
-            f"it is empty, no session is resumed, and of {path} {how}.",
+            f"it is empty, no session is resumed, and {file}.",
             next_step='Say what to do: inspan run "fix the test"; or write it into that file.',
         )
     return text
@@ -31,11 +32,8 @@ def default_prompt(task: Task, *, files: str) -> str:
 
 def _read_text(path: str) -> str | None:
     try:
-        # Never waits: a pipe that nobody writes into is no task.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise BadInput("prompt", path, "it is not a file.", next_step="Put a text file there.")
-            return file.read().decode("utf-8-sig")
+        # Agents write there: a link could lead to what they may not read, and a run would tell it to its model.
+        return read_plain_file(path, most_bytes=_MOST_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:

@@ -6,15 +6,14 @@ from contextlib import suppress
 
 import msgspec
 
-from inspan.agents.presets import driver_for_task
+from inspan.agents.presets import driver_for_task, driver_from_description
 from inspan.contracts.driver import Driver
-from inspan.credentials.sources import expand_home
 from inspan.errors import BadInput, RunNotFound, SessionNotFound, StateUnusable
 from inspan.protocol.task import Task
 from inspan.protocol.usage import SessionTotals
 from inspan.runs.projects import Scope, scope_of
 from inspan.stores.paths import make_private_folder, state_home
-from inspan.stores.run_folder import RunFolder, active_runs
+from inspan.stores.run_folder import RunFolder, active_runs, read_json
 from inspan.stores.session_files import copy_session_files, keep_session_files, open_plain
 from inspan.stores.sessions import (
     SessionRecord,
@@ -28,6 +27,7 @@ from inspan.stores.sessions import (
     write_session,
 )
 from inspan.system import file_locks
+from inspan.system.paths import expand_home
 
 from .places import is_session_place
 
@@ -59,7 +59,7 @@ def resolve_session(task: Task, env: Mapping[str, str]) -> tuple[Task, SessionRe
             raise BadInput("fork", True, "there is nothing to fork.", next_step="Name the session with --resume.")
         return task, None
     task = task if task.cwd else msgspec.structs.replace(task, cwd=current_folder())
-    name, record = _find_session(state_home(env), task)
+    name, record = _find_session(state_home(env), task, env)
     agent = driver_for_task(task).name if task.agent else record.agent
     if agent != record.agent:
         raise BadInput("agent", task.agent, f"the session is one of {record.agent}.", next_step="Leave --agent out.")
@@ -72,7 +72,8 @@ def resolve_session(task: Task, env: Mapping[str, str]) -> tuple[Task, SessionRe
         "model": task.model or record.model,
     }
     own["channel"] = task.channel or record.channel
-    return msgspec.structs.replace(task, resume=name, **own), record
+    task = msgspec.structs.replace(task, resume=name, **own)
+    return task if record.session_id else _add_unheard_prompt(state_home(env), task), record
 
 
 def is_session_id(state: str, word: str) -> bool:
@@ -93,9 +94,7 @@ def claim_session(state: str, task: Task, *, record: SessionRecord | None, run_i
             )
         if record and not task.fork:
             return _lock_session_for(state, task, known or record, run_id=run_id, resumed=record.session_id)
-        new = SessionRecord(
-            key=run_id, home=run_id, agent=agent, profile=task.profile, cwd=task.cwd, channel=task.channel
-        )
+        new = SessionRecord(key=run_id, agent=agent, profile=task.profile, cwd=task.cwd, channel=task.channel)
         if record is None:
             return _lock_session_for(state, task, new, run_id=run_id)
         new = msgspec.structs.replace(new, told=(known or record).told)
@@ -132,7 +131,7 @@ def update_reported(state: str, session: LockedSession, reported: SessionTotals)
 
 def config_folder(state: str, record: SessionRecord) -> str:
     """Where the agent keeps its settings and transcripts in the profile `clean`."""
-    return make_private_folder(os.path.join(session_folder(state, record.home), "config"))
+    return make_private_folder(os.path.join(session_folder(state, record.key), "config"))
 
 
 def prepare_config(state: str, session: LockedSession, driver: Driver) -> str:
@@ -216,7 +215,19 @@ def current_folder() -> str:
         raise BadInput("cwd", "", "the current folder is gone.", next_step=step) from error
 
 
-def _find_session(state: str, task: Task) -> tuple[str, SessionRecord]:
+def _add_unheard_prompt(state: str, task: Task) -> Task:
+    """The task with what the run was asked for that it goes on with, and that died before its agent heard of it."""
+    from inspan.runs.find import find_run_folder  # Start-up time: as below.
+
+    if task.session and not task.prompt:
+        return task  # A conversation begins with what somebody says now.
+    unheard = str(read_json(find_run_folder(state, task.resume).file("run.json"))["task"]["prompt"])
+    if f"{task.prompt}\n\n".startswith(f"{unheard}\n\n"):
+        return task  # A task is resolved more than once.
+    return msgspec.structs.replace(task, prompt=f"{unheard}\n\n{task.prompt}".rstrip())
+
+
+def _find_session(state: str, task: Task, env: Mapping[str, str]) -> tuple[str, SessionRecord]:
     """The session that a task means, and its name in full: of the run that was found, else as it was given."""
     from inspan.runs.find import find_run_folder  # Start-up time: only going on with a session needs it.
 
@@ -235,7 +246,34 @@ def _find_session(state: str, task: Task) -> tuple[str, SessionRecord]:
             step = f"{error.next_step} A session is deleted with its last run."
             raise SessionNotFound(message, next_step=step) from None
         return task.resume, record
+    if not task.fork and (unopened := find_unopened_session(state, folder, env)):
+        return folder.run_id, unopened
     return folder.run_id, _session_of_run(state, folder)
+
+
+def find_unopened_session(state: str, folder: RunFolder, env: Mapping[str, str]) -> SessionRecord | None:
+    """The session of a lost run that died before its agent had opened it, without an id: whoever goes on with it has to
+    begin it. Nothing for any other run."""
+    from inspan.runs.find import refresh_summary  # Start-up time: as above.
+
+    summary, record = refresh_summary(state, folder), _refresh_session(state, session_key_of(folder))
+    if record is None or not record.runs or not summary.ended or summary.ended.outcome != "lost":
+        return None
+    record = msgspec.structs.replace(record, session_id=record.session_id or summary.session_id)
+    driver = driver_from_description(read_json(folder.file("run.json")))
+    opened = record.session_id and _has_opened(state, record, driver, env, told=summary.opened)
+    return None if opened else msgspec.structs.replace(record, session_id="")
+
+
+def _has_opened(state: str, record: SessionRecord, driver: Driver, env: Mapping[str, str], *, told: bool) -> bool:
+    """Whether the agent has kept anything of a session; by its word alone where nobody knows where that would be."""
+    if not driver.sessions.transcript_pattern:
+        return told
+    from glob import escape, glob  # Start-up time: only going on with a session needs it.
+
+    config = config_folder(state, record) if record.profile == "clean" else ""
+    pattern = driver.sessions.transcript_pattern.format(session_id=escape(record.session_id))
+    return bool(glob(os.path.join(escape(state_root(driver, config, env)), pattern)))
 
 
 def _session_of_run(state: str, folder: RunFolder) -> SessionRecord:
@@ -290,6 +328,4 @@ def _build_foreign_record(task: Task) -> SessionRecord | None:
     if not driver.sessions.session_id_pattern.fullmatch(task.resume) or "/" in task.resume:
         return None
     key = f"{driver.name}-{task.resume}"
-    return SessionRecord(
-        key=key, home=key, agent=driver.name, profile=task.profile, cwd=task.cwd, session_id=task.resume
-    )
+    return SessionRecord(key=key, agent=driver.name, profile=task.profile, cwd=task.cwd, session_id=task.resume)

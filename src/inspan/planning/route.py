@@ -8,11 +8,12 @@ import msgspec
 
 from inspan.contracts.driver import Driver
 from inspan.credentials.resolve import Credential
-from inspan.credentials.sources import expand_home
 from inspan.errors import BadInput
 from inspan.gateway.http.routes import check_key, proxy_for, read_base_url
+from inspan.protocol.budget import format_budget
 from inspan.protocol.plan import DIRECT, LIVE, Route
 from inspan.protocol.task import Task
+from inspan.system.paths import expand_home
 
 FILE_SOURCES = ("record", "replay", "script")
 _LARGEST_SETTINGS_BYTES = 1024 * 1024
@@ -24,7 +25,7 @@ def check_model_from(model_from: str) -> None:
     kind, _, file = model_from.partition(":")
     if model_from in ("", DIRECT, LIVE):
         return
-    if kind not in FILE_SOURCES or (not file and kind != "script"):
+    if kind not in FILE_SOURCES or not file:
         ways = "Use live, direct, record:FILE, replay:FILE or script:FILE."
         raise BadInput("model_from", model_from, "unknown model source.", next_step=ways)
     # Start-up time: each of them is needed by few runs.
@@ -52,7 +53,7 @@ def choose_route(task: Task, driver: Driver, credential: Credential, env: Mappin
     if needed and (obstacle or kind == DIRECT):
         raise BadInput(
             needed,
-            task.model_from or "given",
+            _describe_wish(task, needed),
             obstacle or "it needs the gateway, which a direct run does not use.",
             next_step="Leave direct out."
             if kind == DIRECT and not obstacle
@@ -140,6 +141,19 @@ def _describe_setting(said: str, driver: Driver) -> str:
     return said if said != "base_url" else f"--base-url, or agents.{driver.name}.base_url in the configuration"
 
 
+def find_provider_url(task: Task, driver: Driver, credential: Credential, env: Mapping[str, str], route: Route) -> str:
+    """Where an agent that goes there without a gateway will look for its model; empty where only the agent knows."""
+    if route.uses_gateway or route.url:
+        return route.url
+    if credential.variable in driver.access.bound_credentials:
+        return ""
+    if credential.kind != "key" and not driver.access.login_url:
+        return ""  # With a login that inspan may not even see, it goes to its vendor's own address.
+    if task.profile == "user" and find_user_choice(task, driver, env):
+        return ""
+    return find_base_url(task, driver, env, login=credential.kind == "login")
+
+
 def check_base_url(url: str) -> None:
     """Raises `BadInput` for what is no address of a provider."""
     if url:
@@ -159,6 +173,14 @@ def _find_gateway_need(task: Task, driver: Driver) -> str:
     return next((field for field, asked in wishes.items() if asked), "")
 
 
+def _describe_wish(task: Task, field: str) -> object:
+    """What was asked for in a field of a task, as it would be typed."""
+    if field == "budgets":
+        return ", ".join(format_budget(budget) for budget in task.budgets.values())
+    values = {"faults": ", ".join(task.faults), "max_turns": task.limits.max_turns}
+    return values.get(field, task.model_from)
+
+
 def _find_gateway_obstacle(task: Task, driver: Driver, credential: Credential, env: Mapping[str, str]) -> str:
     """Why this run cannot have a gateway; empty when it can."""
     if not driver.capabilities.follows_gateway or not find_base_url(task, driver, env):
@@ -169,7 +191,7 @@ def _find_gateway_obstacle(task: Task, driver: Driver, credential: Credential, e
         return f"{driver.title} with a login cannot be pointed at a gateway."
     if credential.variable in driver.access.bound_credentials:
         return f"{credential.variable} works only without a gateway."
-    if task.profile == "user" and not task.base_url and (chosen := find_user_choice(task, driver, env)):
+    if chosen := find_provider_choice(task, driver, env):
         return f"your own settings choose another provider: {chosen}."
     return ""
 
@@ -179,17 +201,37 @@ def find_user_choice(task: Task, driver: Driver, env: Mapping[str, str]) -> str:
     own = {**env, **task.env}
     if switch := next((name for name in driver.access.override_variables if own.get(name)), ""):
         return f"{switch} is set"
-    if task.mode not in driver.access.settings_modes:
+    return next((f"{key} in {place}" for key, place, value in _list_user_settings(task, driver, own) if value), "")
+
+
+def find_provider_choice(task: Task, driver: Driver, env: Mapping[str, str]) -> str:
+    """By what the user's own settings choose the provider of this very run; empty where they do not count in it."""
+    if task.profile != "user" or task.base_url or task.model_from.startswith(("script:", "replay:")):
         return ""
+    return find_user_choice(task, driver, env)
+
+
+def find_chosen_url(task: Task, driver: Driver, env: Mapping[str, str]) -> str:
+    """The address that the user's own settings of this agent name; empty where they name none that can be shown."""
+    named = (
+        value
+        for key, _, value in _list_user_settings(task, driver, {**env, **task.env})
+        if key.replace("_", "").lower().endswith("baseurl")
+    )
+    return next((url for url in named if isinstance(url, str) and url and _is_address(url)), "")
+
+
+def _list_user_settings(task: Task, driver: Driver, own: Mapping[str, str]) -> Iterator[tuple[str, str, object]]:
+    """The settings by which a provider can be chosen, in order: key, file, and value, which may say nothing."""
+    if task.mode not in driver.access.settings_modes:
+        return
     named = own.get(driver.state.config_variable, "")
     moved = os.path.join(named, driver.state.state_subdir) if named else ""
     for path in dict.fromkeys(path for path, _ in driver.access.override_settings):
         place = os.path.join(moved, os.path.basename(path)) if moved else path
         settings = read_settings(expand_home(place, own))
         for key in (key for other, key in driver.access.override_settings if other == path):
-            if has_setting(settings, key):
-                return f"{key} in {place}"
-    return ""
+            yield key, place, get_setting(settings, key)
 
 
 def read_settings(path: str) -> dict[str, Any]:
@@ -219,12 +261,12 @@ def _parse_json(text: bytes) -> dict[str, Any]:
         return msgspec.json.decode(plain, type=dict[str, Any])
 
 
-def has_setting(settings: dict[str, Any], key: str) -> bool:
-    """Whether a dotted key of these settings has a value that says something."""
+def get_setting(settings: dict[str, Any], key: str) -> object:
+    """The value of a dotted key of these settings; None where there is none."""
     value: object = settings
     for part in key.split("."):
         value = cast(dict[str, object], value).get(part) if isinstance(value, dict) else None
-    return bool(value)
+    return value
 
 
 def find_base_url(task: Task, driver: Driver, env: Mapping[str, str], *, login: bool = False) -> str:

@@ -12,7 +12,7 @@ from inspan.config.layers import Config, load
 from inspan.config.settings import AgentSettings, Settings
 from inspan.contracts.driver import Driver
 from inspan.errors import BadConfig, UnknownAgent
-from inspan.protocol.limits import Limits, Price, Rates
+from inspan.protocol.limits import Limits, Price, Rates, WatchdogLimits
 from inspan.protocol.task import McpServer, Preset, Task
 from inspan.stores.paths import state_home
 
@@ -38,7 +38,7 @@ def apply_config(
     `explicit` are values of a task or its limits that stand though they may be the defaults; by default, those of the
     task's fields that are not. What confined the run that is continued stands before the configuration.
     """
-    values = _collect_explicit(task) if explicit is None else dict(explicit)
+    values = collect_explicit(task) if explicit is None else dict(explicit)
     if task.cwd:
         check_cwd(task.cwd)
     if task.agent and not task.preset:
@@ -66,6 +66,7 @@ def apply_config(
         system_prompt=task.system_prompt or own.system_prompt,
         append_system_prompt=task.append_system_prompt or own.append_system_prompt,
         limits=_merge_limits(settings, values, before),
+        watchdog=task.watchdog or _choose_watchdog(settings, values, task),
         env={**own.env, **task.env},
         options=(*own.options, *task.options),
         base_url=task.base_url or own.base_url,
@@ -136,7 +137,7 @@ def _find_driver(name: str, preset: Preset | None, settings: Settings) -> Driver
         raise registry.unknown_agent_error(name, (*registry.all_agent_names(), *own)) from error
 
 
-def _collect_explicit(task: Task) -> dict[str, Any]:
+def collect_explicit(task: Task) -> dict[str, Any]:
     plain, limits = Task(prompt="", cwd=""), Limits()
     said = {name: getattr(task, name) for name in ("mode", "profile") if getattr(task, name) != getattr(plain, name)}
     for name in limits.__struct_fields__:
@@ -151,6 +152,23 @@ def _merge_limits(settings: Settings, explicit: Mapping[str, Any], before: Confi
     own = {name: min(limit, before.resources.get(name, limit)) for name, limit in limits.resources.items()}
     own = {**before.resources, **own, **{name: explicit[name] for name in limits.__struct_fields__ if name in explicit}}
     return msgspec.structs.replace(limits, **own)
+
+
+def _choose_watchdog(settings: Settings, explicit: Mapping[str, Any], task: Task) -> WatchdogLimits | None:
+    """What was said of it, completed by the settings; else the settings alone, if they are about such a run."""
+    limits, runs = settings.watchdog.to_limits(), settings.watchdog.runs or "loops"
+    said = explicit.get("watchdog")
+    if settings.watchdog.triage or (said and said.get("triage")):
+        limits = msgspec.structs.replace(limits, triage=_name_helper(settings))
+    if said is not None:
+        return msgspec.structs.replace(limits, **{name: said[name] for name in said if name != "triage"})
+    return limits if runs == "all" or (runs == "loops" and task.parent) else None
+
+
+def _name_helper(settings: Settings) -> str:
+    """The agent of one-shot helpers."""
+    runtime = settings.runtime
+    return runtime.print_command or runtime.default or registry.find_driver("").name
 
 
 def _merge_rates(settings: Settings, task: Task, driver: Driver) -> Rates:

@@ -1,7 +1,6 @@
 """The cache that runs of an agent share: programs start from there, so no sandbox may write it."""
 
 import os
-import subprocess
 from collections.abc import Mapping
 
 from inspan.agents.program import Program
@@ -23,6 +22,8 @@ def fill_shared_cache(driver: Driver, program: Program, env: Mapping[str, str]) 
 
     One that cannot will say so in its run.
     """
+    import subprocess  # Start-up time: few programs unpack themselves.
+
     folder = find_shared_cache(driver, env)
     mark = f"{folder}-{program.version}.unpacked"
     if os.path.exists(mark):

@@ -11,6 +11,7 @@ from inspan.protocol.task import Task
 from inspan.stores.paths import state_home
 from inspan.system.programs import find_helper
 
+from .access import describe_access
 from .checks import check_task
 from .confinement import inherit_confinement, load_confinement
 from .file_tools import list_open_grants
@@ -38,17 +39,19 @@ def validate(task: Task, *, env: Mapping[str, str] = os.environ) -> Environment:
     task = inherit_confinement(task, load_confinement(state_home(env), record))
     check_task(task)
     choice = resolve_task(task, env)
+    access = describe_access(choice.task, choice.driver, choice.credential, env)
     helpers = {"git": find_helper("git", path=env.get("PATH", "")), "bwrap": find_bwrap()}
     warnings = [f"{name} was not found." for name, path in helpers.items() if not path]
-    warnings += [*choice.credential.warnings, *filter(None, (untested_warning(choice.driver, choice.program),))]
+    own = (untested_warning(choice.driver, choice.program), access.warning)
+    warnings += [*choice.credential.warnings, *filter(None, own)]
     warnings += list_open_grants(task)
-    if choice.credential.kind == "none":
+    if not access.known:
         warnings.append(f"No key and no login was found: {choice.driver.access.login_hint}.")
     return Environment(
         agent=choice.driver.name,
         program=choice.program.path,
         version=choice.program.version,
-        access=choice.credential.description,
+        access=access.description,
         sandbox=choice.sandbox.name,
         containment=choice.containment.name,
         root=choice.root,

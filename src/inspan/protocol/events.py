@@ -4,10 +4,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from .cost import CostKind
-from .outcome import FailureKind, Outcome, Reason
-from .session import HookName
-from .task import Access
+from .cost import Cost, CostKind
+from .outcome import FailureKind, Outcome, Reason, StuckCause, WatchdogStep
+from .session import HookName, WaitsFor
+from .task import Access, Work
 from .usage import Usage
 
 Change = Literal["added", "modified", "deleted"]
@@ -26,6 +26,8 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="run_started"):
     A `private` sandbox shows the agent its folders, the system and what it may `read` besides, and nothing else.
     `weakened` is what confined the run before in its session, by field, where this run was told to be confined less.
     `worktree_of` is the folder of which `cwd` is in a git worktree of the run's own, with this `branch`.
+    `work` is empty for the run of one agent; a `loop` has runs of its own, of which it is the `parent`, and a
+    `blueprint` has loops. `continues` is what was lost, or ended early, and goes on in this one.
     """
 
     schema: int
@@ -60,6 +62,9 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="run_started"):
     name: str = ""
     worktree_of: str = ""
     branch: str = ""
+    work: Work = ""
+    parent: str = ""
+    continues: str = ""
     inspan: str
 
 
@@ -430,6 +435,140 @@ class WorktreeLeft(_Event, frozen=True, kw_only=True, tag="worktree_left"):
     problem: str = ""
 
 
+class AttemptStarted(_Event, frozen=True, kw_only=True, tag="attempt_started"):
+    """A loop claimed a run for its next attempt; `resumes` is the run whose session goes on in it."""
+
+    attempt: int
+    run_id: str
+    agent: str
+    resumes: str = ""
+
+
+class AttemptEnded(_Event, frozen=True, kw_only=True, tag="attempt_ended"):
+    """How the run of an attempt ended. `tree` stands for the files as they were then, where that is known."""
+
+    attempt: int
+    run_id: str
+    outcome: Outcome
+    reason: Reason
+    message: str = ""
+    resets_at: float | None = None
+    can_resume: bool = False
+    tree: str = ""
+    files_changed: list[str] = []
+    usage: Usage | None = None
+    cost: Cost | None = None
+    model_calls: int = 0
+
+
+class CheckStarted(_Event, frozen=True, kw_only=True, tag="check_started"):
+    """A loop began to check an attempt."""
+
+    attempt: int
+    check: str
+
+
+class CheckEnded(_Event, frozen=True, kw_only=True, tag="check_ended"):
+    """What a check came to, with the beginning and the end of what it printed."""
+
+    attempt: int
+    check: str
+    passed: bool
+    exit_code: int | None = None
+    timed_out: bool = False
+    output: str = ""
+    duration_s: float = 0.0
+
+
+class VerifierStarted(_Event, frozen=True, kw_only=True, tag="verifier_started"):
+    """A loop claimed a run for an agent that is to say whether an attempt has done the task."""
+
+    attempt: int
+    run_id: str
+    agent: str
+
+
+class VerdictGiven(_Event, frozen=True, kw_only=True, tag="verdict_given"):
+    """What that agent says, and why; `agreed` is `None` where it gave no verdict."""
+
+    attempt: int
+    run_id: str
+    agent: str
+    agreed: bool | None = None
+    reason: Reason = "done"
+    text: str = ""
+    resets_at: float | None = None
+    usage: Usage | None = None
+    cost: Cost | None = None
+    model_calls: int = 0
+
+
+class WaitStarted(_Event, frozen=True, kw_only=True, tag="wait_started"):
+    """A loop waits before its next attempt, until then in seconds since 1970; it goes on with `agent`."""
+
+    attempt: int
+    until: float
+    why: str
+    agent: str
+
+
+class NodeStarted(_Event, frozen=True, kw_only=True, tag="node_started"):
+    """A blueprint began a node; `run_id` is the loop that an agent's node is."""
+
+    node: str
+    type: str
+    round: int = 1
+    run_id: str = ""
+
+
+class NodeOutput(_Event, frozen=True, kw_only=True, tag="node_output"):
+    """What a node put out."""
+
+    node: str
+    text: str
+
+
+class NodeEnded(_Event, frozen=True, kw_only=True, tag="node_ended"):
+    """How a node of a blueprint ended. `outputs` are what others find by name, `runs` those of its agents.
+
+    One that was `skipped` says in `error` what it would have needed, and nothing where it was not wanted.
+    """
+
+    node: str
+    type: str
+    round: int = 1
+    status: Literal["success", "failed", "skipped"]
+    error: str = ""
+    reason: Reason | None = None
+    outputs: dict[str, str] = {}
+    exit_code: int | None = None
+    timed_out: bool = False
+    duration_s: float = 0.0
+    runs: list[str] = []
+    files_changed: list[str] = []
+    usage: Usage | None = None
+    cost: Cost | None = None
+    model_calls: int = 0
+
+
+class WatchdogActed(_Event, frozen=True, kw_only=True, tag="watchdog_acted"):
+    """What was done about a run that had been silent for `silent_s`, longer than what it `waits_for` may take.
+
+    `cause` is what it is stuck on, by its last events, and `message` the same as a sentence. `skipped` says why the
+    step could not be taken. `by` is `triage` where an agent was asked what to do; its words are the `advice`, and where
+    they were of no use, why.
+    """
+
+    step: WatchdogStep
+    cause: StuckCause
+    message: str = ""
+    waits_for: WaitsFor = ""
+    silent_s: float = 0.0
+    skipped: str = ""
+    by: Literal["rules", "triage"] = "rules"
+    advice: str = ""
+
+
 class ErrorReported(_Event, frozen=True, kw_only=True, tag="error_reported"):
     """Something went wrong that does not by itself end the run; with `about` `files`, so that it is not known which
     files were changed."""
@@ -521,6 +660,17 @@ Event = (
     | UsageDiffers
     | RateLimited
     | WorktreeLeft
+    | AttemptStarted
+    | AttemptEnded
+    | CheckStarted
+    | CheckEnded
+    | VerifierStarted
+    | VerdictGiven
+    | WaitStarted
+    | NodeStarted
+    | NodeOutput
+    | NodeEnded
+    | WatchdogActed
     | ErrorReported
     | Unrecognized
     | EndingBegan

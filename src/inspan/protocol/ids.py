@@ -8,6 +8,8 @@ from typing import NewType
 RunId = NewType("RunId", str)
 
 RUN_ID = re.compile(r"\d{8}-\d{9}-\d+")
+RUN_VARIABLE = "JRUN_ID"
+"""The variable that tells a program in which run it was started."""
 NAME_CHARACTERS = 60
 """The most that a run's own name has."""
 

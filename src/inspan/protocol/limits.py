@@ -38,6 +38,25 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
         return {name: value for name, value in found.items() if value is not None}
 
 
+class WatchdogLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How long a run may be silent before something is done about it: `tool_s` while a tool is at work, `model_s`
+    otherwise; `None` is no limit. A person, and a provider's limit, are waited for without one.
+
+    Each step (a message into the turn, an interrupt, the end of the run) has `step_s` to help before the next one.
+    The agent `triage`, where one is named, is asked once in each silence what is to be done, before the first of them.
+    """
+
+    model_s: float | None = 300.0
+    tool_s: float | None = 1800.0
+    step_s: float = 60.0
+    triage: str = ""
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether there is any silence that is too long."""
+        return self.model_s is not None or self.tool_s is not None
+
+
 class Rates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """How fast all runs of this user together may ask one provider; `None` is no limit of ours.
 

@@ -19,6 +19,8 @@ _LABEL = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
 _NAME = re.compile(rf"(\*\.)?{_LABEL}(\.{_LABEL})*")
 _LOCAL_NAME = "localhost"
 _THIS_MACHINE = (_LOCAL_NAME, "127.0.0.1", "::1")
+# Where clouds tell a machine its credentials, beside the link-local ones: AWS, Google, Alibaba, Azure, Oracle.
+_METADATA = ("fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "168.63.129.16", "192.0.0.192")
 
 
 class HostRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,9 +113,8 @@ def is_public_enough(address: str) -> bool:
     server that says so leads a sandbox back to the host, or to a cloud's metadata.
     """
     found = _parse_address(address.partition("%")[0])
-    return found is not None and not (
-        found.is_loopback or found.is_link_local or found.is_unspecified or found.is_multicast
-    )
+    local = found is not None and (found.is_loopback or found.is_link_local or found.is_unspecified)
+    return not (found is None or local or found.is_multicast or str(found) in _METADATA)
 
 
 def _parse_address(host: str) -> "IPv4Address | IPv6Address | None":

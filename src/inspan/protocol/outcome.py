@@ -22,6 +22,11 @@ FailureKind = Literal[
     "unfit_answer",
     "unknown",
 ]
+StuckCause = Literal["tool_at_work", "model_silent", "agent_silent", "same_calls", "needs_input"]
+"""What a silent run is stuck on, as its last events tell."""
+WatchdogStep = Literal["wait", "nudge", "interrupt", "kill", "heard"]
+"""What a watchdog does about a silent run; `heard`: the run gave a sign of life again."""
+
 Reason = Literal[
     FailureKind,
     "done",
@@ -35,10 +40,15 @@ Reason = Literal[
     "idle_timeout",
     "start_timeout",
     "model_stall",
+    "stuck",
     "budget",
     "guard",
     "unanswered",
     "supervisor_lost",
+    "max_restarts",
+    "no_progress",
+    "no_verdict",
+    "node_failed",
 ]
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)

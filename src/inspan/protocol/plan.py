@@ -124,10 +124,13 @@ class SessionChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Leftovers(msgspec.Struct, frozen=True, kw_only=True):
-    """What the agent or its launch leaves behind and the run's end removes: empty folders, files that hold a secret."""
+    """What the agent or its launch leaves behind and the run's end removes: empty folders, files that hold a secret,
+    and what its box had to make, inner ones first.
+    """
 
     folders: list[str]
     files: list[str]
+    stand_ins: list[str] = []
 
 
 class RunWorktree(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,12 +145,22 @@ class RunWorktree(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
 
 
+class TriagePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom a watchdog asks: the helper that is started, its `task`, which lacks the prompt, and the environment in
+    which that is prepared, marshalled, for it need not be UTF-8."""
+
+    argv: list[str]
+    task: Task
+    env: bytes
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One run, decided to the last argument. It holds secrets: it is passed on in memory and never stored.
 
     `approvals` are the calls, by tool and subject, that were allowed for good in its project. `alternatives` are tried
     in order where the agent's program does not take the channel. `weakened` is what confined the run that it continues
-    more than it does this one, by field.
+    more than it does this one, by field. `seen` is when files that its box protects were changed, of those that were
+    changed just before.
     """
 
     run_id: str
@@ -164,10 +177,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     path_placeholders: dict[str, str]
     secrets: tuple[tuple[str, str], ...]
     leftovers: Leftovers
+    seen: dict[str, int] = {}
     warnings: list[str] = []
     approvals: list[tuple[str, str]] = []
     alternatives: list[Alternative] = []
     worktree: RunWorktree | None = None
+    triage: TriagePlan | None = None
     weakened: dict[str, str] = {}
 
     @property
@@ -206,5 +221,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             name=self.task.name,
             worktree_of=self.worktree.folder if self.worktree else "",
             branch=self.worktree.branch if self.worktree else "",
+            parent=self.task.parent,
+            continues=self.task.continues,
             inspan=__version__,
         )

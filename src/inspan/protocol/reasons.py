@@ -111,6 +111,12 @@ REASONS: dict[Reason, ReasonRow] = {
         error=errors.RunTimedOut,
         next_step="The model stopped answering: try again, or give it longer with --stall-timeout.",
     ),
+    "stuck": ReasonRow(
+        outcome="timed_out",
+        exit_code=TIMEOUT,
+        error=errors.RunTimedOut,
+        next_step="`inspan logs RUN` shows what it waited for; allow a longer silence with --watchdog.",
+    ),
     "budget": ReasonRow(
         outcome="limited",
         exit_code=LIMITED,
@@ -124,7 +130,21 @@ REASONS: dict[Reason, ReasonRow] = {
         next_step="Answer with `inspan approve` within --answer-timeout, allow the tool, or give on_permission.",
     ),
     "supervisor_lost": ReasonRow(
-        outcome="lost", next_step="Run the task again; what was done until then is in the log."
+        outcome="lost", next_step="Go on with it: `inspan recover`; what was done until then is in the log."
+    ),
+    "max_restarts": ReasonRow(
+        outcome="limited", exit_code=LIMITED, next_step="Look at what failed, or allow more with --max-restarts."
+    ),
+    "no_progress": ReasonRow(
+        outcome="limited",
+        exit_code=LIMITED,
+        next_step="Say more in the prompt, try another agent, or allow more with --no-progress.",
+    ),
+    "no_verdict": ReasonRow(
+        next_step="What was to judge the work could not: correct what the message says, and try again."
+    ),
+    "node_failed": ReasonRow(
+        next_step="`inspan blueprint show RUN` tells which; `inspan blueprint resume RUN` goes on from there."
     ),
 }
 

@@ -10,7 +10,9 @@ FIRST_MESSAGE = "first"
 HookName = Literal["before_tool", "after_tool", "on_stop"]
 """The moments at which a program may be asked what becomes of it."""
 
-SessionStatus = Literal["starting", "idle", "working", "waiting", "rate_limited", "error", "closed"]
+SessionStatus = Literal["starting", "idle", "working", "waiting", "rate_limited", "stuck", "error", "closed"]
+WaitsFor = Literal["", "model", "tool", "person", "limit"]
+"""What a run waits for; empty where it waits for nothing, or where nobody can tell."""
 
 
 class SessionState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -5,11 +5,13 @@ from typing import Any, Literal
 import msgspec
 
 from .budget import Budget, Node
-from .limits import Limits, Price, Rates
+from .limits import Limits, Price, Rates, WatchdogLimits
 from .session import HookName
 
 Mode = Literal["exec", "review", "complete"]
 Profile = Literal["user", "clean"]
+Work = Literal["", "loop", "blueprint"]
+"""What a log tells of: the run of one agent, a loop, which has runs of its own, or a blueprint, which has loops."""
 Access = Literal["", "full", "allowed_tools", "sandbox", "read_only", "read_only_sandbox", "no_tools", "remote"]
 """What an agent may do on this machine; empty where an older log does not say so."""
 
@@ -56,6 +58,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     `keyring:SERVICE/USER`); `login` uses the subscription login of the user in its place. `options` are arguments for
     the agent's own program. `sandbox` is a place to work in (`worktree`: a git worktree of the run's own), a boundary
     around the agent (`bwrap`, `none`), or both, joined by `+`; empty is what the agent needs, in `cwd` itself.
+    A worktree begins at the commit `start`, or at HEAD of the checkout.
 
     `sandbox` is what confines the agent; `net` what it may reach from there: `none`, `gateway`, `open` or
     `allow=HOST,…`; `read` are the paths that it may read besides the system's and its own. A sandbox that runs a
@@ -71,6 +74,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     provider's address in place of the usual one. `budgets` hold for the whole project, the task and this run; `faults`
     (`call 3: 529`) spoil model calls on purpose. `strict` refuses a version of the agent that was not tested. `rates`
     and `prices` (by model) are about the provider.
+
+    `watchdog` says how long it may be silent before something is done about it; `None` is what the settings say, which
+    is nothing, but for the runs of a loop.
+
+    `parent` is the loop, or the blueprint, that the run belongs to, and `continues` what goes on in this one.
     """
 
     prompt: str
@@ -98,6 +106,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     login: bool = False
     key_from: str = ""
     sandbox: str = ""
+    start: str = ""
     net: str = ""
     read: tuple[str, ...] = ()
     image: str = ""
@@ -111,6 +120,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     partial: bool = False
     strict: bool = False
     limits: Limits = Limits()
+    watchdog: WatchdogLimits | None = None
     control_groups: tuple[str, ...] = ()
     env: dict[str, str] = {}
     options: tuple[str, ...] = ()
@@ -118,6 +128,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     ask: tuple[str, ...] = ()
     tools: tuple[ToolSpec, ...] = ()
     hooks: tuple[HookName, ...] = ()
+    parent: str = ""
+    continues: str = ""
 
     @property
     def converses(self) -> bool:

@@ -34,9 +34,23 @@ class Record(NamedTuple):
     event: Event
 
     @property
+    def time(self) -> float:
+        """The same as `at`."""
+        return self.at
+
+    def to_json(self) -> str:
+        """The line of `inspan events`, without its end."""
+        return encode_line(self).decode()
+
+    @property
     def kind(self) -> str:
         """The event's kind, as it is written."""
         return str(self.event.__struct_config__.tag)
+
+
+def encode_line(record: Record) -> bytes:
+    """A record as every output of JSON lines spells it, without a line end."""
+    return b'{"schema":%d,"n":%d,"t":%.3f,"event":%b}' % (SCHEMA, record.number, record.at, encode(record.event))
 
 
 class BrokenRecord(ValueError):

@@ -12,7 +12,7 @@ from .redactor import ReportRedactor, Secrets
 from .screen import Screen
 from .styles import Line, format_chunk
 from .summary import format_node, format_run
-from .text import MAX_OUTPUT_BYTES, Truncator, truncate_bytes, truncation_note
+from .text import CUT, MAX_OUTPUT_BYTES, Cut, Truncator, truncate, truncation_note
 
 
 def create_console_reporter(env: Mapping[str, str] | None = None) -> "ConsoleReporter":
@@ -24,8 +24,8 @@ class ConsoleReporter:
     """Shows a run on a stream, stderr unless another is given; raises what the stream raises.
 
     `secrets` is an environment, in which secrets are found by name and look, or a `SecretSet`; `None` is for what is
-    redacted already. `lines` limits what is shown of an agent's tool output, `None` shows all. `alone` is for a run
-    that is its only node: no names are shown, and the node's ending is the run's.
+    redacted already. `lines` limits what is shown of an agent's tool output, `None` shows all, and `cut`
+    of any text. `alone` is for a run that is its only node: no names are shown, and the node's ending is the run's.
     """
 
     def __init__(
@@ -36,11 +36,13 @@ class ConsoleReporter:
         colour: bool | None = None,
         lines: int | None = 12,
         alone: bool = False,
+        cut: Cut = CUT,
     ) -> None:
         self._screen = Screen(stream or sys.stderr, colour=colour)
         self._redactor = ReportRedactor(secrets)
         self._lines = lines
         self._alone = alone
+        self._cut = cut
         self._current_node: str | None = None
         self._running: dict[str, None] = {}
         self._pieces: dict[str, Truncator] = {}
@@ -78,16 +80,16 @@ class ConsoleReporter:
 
     def _show(self, name: str, chunk: TextChunk) -> None:
         if chunk.kind == "piece":
-            self._write_text(name, self._pieces.setdefault(name, Truncator()).truncate(chunk))
+            self._write_text(name, self._pieces.setdefault(name, Truncator(self._cut)).truncate(chunk))
             return
         if chunk.kind == "plain":
-            kept, missing_bytes = truncate_bytes(chunk)
-            self._write_text(name, f"{kept}\n{truncation_note(missing_bytes)}\n" if missing_bytes else kept)
+            shown = truncate(chunk, self._cut)
+            self._write_text(name, shown if shown == chunk else f"{shown}\n")
             return
         self._end_text(name)
         if chunk.kind != "piece_end":
             self._switch_node(name)
-            self._write(format_chunk(chunk, lines=self._lines))
+            self._write(format_chunk(chunk, lines=self._lines, cut=self._cut))
 
     def _write_text(self, name: str, text: str) -> None:
         """Writes at once while one node runs; of nodes side by side, whole lines."""
@@ -112,7 +114,7 @@ class ConsoleReporter:
             self._screen.end_line()
         cutter = self._pieces.pop(name, None)
         if cutter and cutter.missing_bytes:
-            self._screen.write_line(truncation_note(cutter.missing_bytes))
+            self._screen.write_line(truncation_note(cutter.missing_bytes, self._cut))
 
     def _finish(self, name: str) -> None:
         """Nothing more comes of this node: shows what was held back."""

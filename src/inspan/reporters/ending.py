@@ -8,6 +8,7 @@ from inspan.protocol.usage import Usage
 
 from .costs import format_cost
 from .live_screen import Span
+from .prose import wrap_words
 from .text import Style, format_duration, truncate
 from .width import measure_width
 
@@ -36,6 +37,7 @@ _WORDS: dict[Reason, str] = {
     "idle_timeout": "the agent was silent for too long",
     "start_timeout": "the agent did not start in time",
     "model_stall": "the model stopped answering",
+    "stuck": "it was stuck",
     "budget": "the budget has no room for the next model call",
     "guard": "a guard stopped it",
     "unanswered": "nobody answered its question",
@@ -57,7 +59,7 @@ def format_ending(result: NodeResult, *, has_words: bool, commands: Sequence[str
         reason = result.reason or "unknown"
         words = _WORDS.get(reason, "")
         head = f"{glyph} {outcome.replace('_', ' ')}{f': {words}' if words else ''} ({reason})"
-        yield _wrap(head, columns=columns), style
+        yield wrap_words(head, columns=columns), style
         yield from _explain(result.error, result.next_step, columns=columns)
         took = format_duration(result.duration_s)
         yield wrap_segments([f"  {took}", *_list_figures(result)], columns=columns), "dim"
@@ -69,9 +71,9 @@ def format_ending(result: NodeResult, *, has_words: bool, commands: Sequence[str
 
 def _explain(problem: str, next_step: str, *, columns: int) -> Iterator[Span]:
     for line in truncate(problem).split("\n") if problem else ():
-        yield _wrap(f"  {line}", columns=columns), ""
+        yield wrap_words(f"  {line}", columns=columns), ""
     if next_step:
-        yield _wrap(f"  → {truncate(next_step)}", columns=columns), ""
+        yield wrap_words(f"  → {truncate(next_step)}", columns=columns), ""
 
 
 def _list_figures(result: NodeResult) -> Iterator[str]:
@@ -106,21 +108,6 @@ def format_count(number: int) -> str:
         if number < size * 999.5:
             return f"{number / size:.0f}{letter}"
     return f"{number / 1_000_000_000:.1f}G"
-
-
-def _wrap(text: str, *, columns: int) -> str:
-    """A sentence of ours in lines of whole words; a word that is too long is for the terminal to break."""
-    first, *words = text.split(" ")
-    lines: list[str] = []
-    line = first
-    for word in words:
-        joined = f"{line} {word}"
-        if measure_width(joined) < columns or not line.strip():
-            line = joined
-        else:
-            lines.append(line)
-            line = f"  {word}"
-    return "\n".join([*lines, line])
 
 
 def wrap_segments(segments: Sequence[str], *, columns: int) -> str:

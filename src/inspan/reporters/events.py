@@ -55,7 +55,11 @@ class EventReport:
     def tick(self) -> None:
         """Nothing new has come for a while."""
         if self._held and self._held.is_due:
-            self._tell(self._held.take())
+            self.tell_held()
+
+    def tell_held(self) -> None:
+        """There will be no end of the run: tells what was held for it."""
+        self._tell(self._held.take() if self._held else ())
 
     def tell(self, warning: str) -> None:
         """Passes on a sentence about the run that no event has."""

@@ -62,7 +62,7 @@ def _describe_mode(event: RunStarted) -> str:
 def _describe_access(event: RunStarted) -> str:
     usual = _ACCESS.get(event.access, "")
     words = _ACCESS.get(f"private_{event.access}" if event.private else event.access, usual).format(
-        sandbox=event.sandbox, net=_describe_network(event.net), seen=_describe_read(event.read)
+        sandbox=event.sandbox, net=_describe_network(event), seen=_describe_read(event.read)
     )
     asks = f"asks first: {', '.join(event.ask)}" if event.ask else ""
     return ", ".join(filter(None, (words, asks, _describe_weakened(event.weakened)))) if words else words
@@ -81,10 +81,11 @@ def _describe_read(paths: list[str]) -> str:
     return f", the system and {', '.join(one_line(shorten_home(path)) for path in paths)}"
 
 
-def _describe_network(net: str) -> str:
-    kind, _, hosts = net.partition("=")
+def _describe_network(event: RunStarted) -> str:
+    kind, _, hosts = event.net.partition("=")
     if kind == "allow":
-        return f"reaches its model and {hosts.replace(',', ', ')}"
+        named = hosts.replace(",", ", ")
+        return f"reaches nothing but {named}" if event.model_from == "direct" else f"reaches its model and {named}"
     return {"gateway": "reaches nothing but its model", "none": "no network"}.get(kind, "network open")
 
 

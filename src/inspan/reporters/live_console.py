@@ -30,6 +30,7 @@ from inspan.protocol.events import (
     ToolStarted,
     TurnFailed,
 )
+from inspan.protocol.ids import make_short_name
 from inspan.protocol.wire import Record
 
 from .ending import format_ending, wrap_segments
@@ -38,10 +39,11 @@ from .held_warnings import HeldWarnings
 from .live_screen import LiveScreen, Span
 from .markdown import MarkdownStream, PlainStream
 from .narration import Narrator, TextChunk
+from .prose import wrap_words
 from .run_clock import RunClock
 from .status_line import RunFigures, format_status
 from .styles import format_chunk
-from .text import Truncator, truncate, truncation_note
+from .text import CUT, Cut, Truncator, truncate, truncation_note
 from .tool_lines import (
     ToolLine,
     describe_tool,
@@ -64,8 +66,9 @@ _EXIT_CODE_S = 10.0
 class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the console cannot know from events: how the run was asked for, and what its reader wants.
 
-    `lines=None` shows every line of output and every warning. `commands` gives what can be typed after the run, by its
-    last event. Without `status` there is no status line, for runs that are over. With `spins`, something in it moves.
+    `lines=None` shows every line of output, `cut` limits any text; a failure is told once, unless `every_warning` is
+    wanted. `commands` gives what can be typed after the run, by its last event. Without `status` there is no status
+    line, for runs that are over. With `spins`, something in it moves.
     """
 
     stays_open: bool = False
@@ -73,6 +76,8 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float | None = None
     budget: Budget = Budget()
     lines: int | None = 12
+    cut: Cut = CUT
+    every_warning: bool = False
     status: bool = True
     spins: bool = False
     stoppable: bool = True
@@ -97,7 +102,7 @@ class LiveConsole:
         stream = MarkdownStream if screen.has_colours else PlainStream
         self._markdown = stream(columns=lambda: screen.columns)
         self._words = WordWrap(screen)
-        self._truncator = Truncator()
+        self._truncator = Truncator(self._options.cut)
         self._tools: dict[str, ToolLine] = {}
         self._titles: dict[str, str] = {}
         self._open_tool = ""
@@ -125,7 +130,7 @@ class LiveConsole:
     @property
     def _spins(self) -> bool:
         state = self._state.state
-        moves = state.status in ("starting", "working") and not state.waits_for_model
+        moves = state.status in ("starting", "working") and state.waits_for != "model"
         return self._options.spins and self._options.status and moves
 
     @property
@@ -193,6 +198,12 @@ class LiveConsole:
         self._interjections.append(partial(self._screen.erase_at_once, write))
         self._run_interjections()
 
+    def tell_held(self) -> None:
+        """There will be no end of the run: tells what was held for it."""
+        with self._drawing():
+            self._flush_warnings()
+            self._draw()
+
     @contextmanager
     def _drawing(self) -> Generator[None]:
         self._depth += 1
@@ -254,12 +265,12 @@ class LiveConsole:
             self._leave_tool()
             self._flush_warnings()
             self._screen.end_line()
-            self._write_text(truncate(chunk.removesuffix("\n")))
+            self._write_text(truncate(chunk.removesuffix("\n"), self._options.cut))
             self._write_spans(self._markdown.end())
             self._screen.end_line()
         elif not told:
             self._leave_tool()
-            for text, style in format_chunk(chunk, lines=self._options.lines):
+            for text, style in format_chunk(chunk, lines=self._options.lines, cut=self._options.cut):
                 self._screen.write_line((self._wrap_facts(text) if chunk.kind == "start" else text, style))
 
     def _write_text(self, text: str) -> None:
@@ -272,15 +283,16 @@ class LiveConsole:
             write(span)
 
     def _wrap_facts(self, text: str) -> str:
-        """The first lines of a run are facts with dots between them: each stays whole."""
+        """The first lines of a run are facts with dots between them: each stays whole, if a line has room for it."""
         columns = self._screen.columns
-        return "\n".join(wrap_segments(line.split(" · "), columns=columns) for line in text.split("\n"))
+        rows = "\n".join(wrap_segments(line.split(" · "), columns=columns) for line in text.split("\n"))
+        return "\n".join(wrap_words(row, columns=columns) for row in rows.split("\n"))
 
     def _end_text(self) -> None:
         self._write_spans(self._markdown.end())
         if self._truncator.missing_bytes:
-            self._screen.write_line((truncation_note(self._truncator.missing_bytes), "dim"))
-        self._truncator = Truncator()
+            self._screen.write_line((truncation_note(self._truncator.missing_bytes, self._options.cut), "dim"))
+        self._truncator = Truncator(self._options.cut)
         if not self._open_tool:
             self._screen.end_line()
 
@@ -334,7 +346,7 @@ class LiveConsole:
 
     def _write_result(self, output: str, line: ToolLine, *, failed: bool) -> None:
         columns, lines = self._screen.columns, self._options.lines
-        spans = format_output(output, failed=failed, lines=lines, columns=columns)
+        spans = format_output(output, failed=failed, lines=lines, columns=columns, cut=self._options.cut)
         if line.patch and not failed:
             spans = format_patch(line.patch, lines=lines, columns=columns)
         for span in spans:
@@ -350,7 +362,7 @@ class LiveConsole:
     def on_warning(self, event: ErrorReported | RateLimited | TurnFailed | ModelCallEnded, at: float | None) -> None:
         """What may be the beginning of a failure waits: the run's end tells it once, what goes on tells it before."""
         for chunk in Narrator().narrate(event):
-            if self._options.lines is None:
+            if self._options.every_warning:
                 self._held.note(event)
                 self._leave_tool()
                 self._screen.write_line((chunk.removesuffix("\n"), "yellow"))
@@ -366,6 +378,11 @@ class LiveConsole:
     def on_ending_began(self, event: EndingBegan, at: float | None) -> None:
         self._ending = True
 
+    def _name_run(self, text: str) -> str:
+        """A sentence with the name in it that people type for this run."""
+        started = self._summary.started
+        return text.replace(started.run_id, started.name or make_short_name(started.run_id)) if started else text
+
     def on_run_ended(self, event: RunEnded, at: float | None) -> None:
         problem = self._held.settle(event, self._summary.failure)
         self._flush_warnings()
@@ -377,7 +394,7 @@ class LiveConsole:
             self._screen.write_line()
         result = build_node_result(self._summary, event)
         for span in format_ending(
-            replace(result, error=problem) if problem else result,
+            replace(result, error=self._name_run(problem or result.error)),
             has_words=bool(problem),
             commands=self._options.commands(event),
             columns=self._screen.columns,

@@ -39,6 +39,7 @@ from inspan.protocol.events import (
     TurnStarted,
     Unrecognized,
     UsageDiffers,
+    WatchdogActed,
     WorktreeLeft,
 )
 from inspan.protocol.http_status import is_error_status
@@ -47,6 +48,7 @@ from inspan.protocol.session import FIRST_MESSAGE
 
 from .header import describe_start
 from .text import one_line
+from .work_lines import WORK_LINES, WorkLine, describe_work
 
 Kind = Literal[
     "start",
@@ -115,7 +117,7 @@ def _make_line(text: str, kind: Kind) -> list[TextChunk]:
 
 
 def _on_run_started(event: RunStarted) -> list[TextChunk]:
-    head = _make_line("\n".join(describe_start(event)), "start")
+    head = _make_line("\n".join(describe_work(event) if event.work else describe_start(event)), "start")
     return [*head, *(chunk for warning in event.warnings for chunk in _make_line(f"! {warning}", "warning"))]
 
 
@@ -260,6 +262,18 @@ def _on_worktree_left(event: WorktreeLeft) -> list[TextChunk]:
     ]
 
 
+_STEP_WORDS = {"wait": "waits on", "nudge": "told it so", "interrupt": "turn interrupted", "kill": "ends the run"}
+
+
+def _on_watchdog_acted(event: WatchdogActed) -> list[TextChunk]:
+    if event.step == "heard":
+        return _make_line("  watchdog: it goes on", "note")
+    asked = _make_line(f"  watchdog: triage: {event.advice}", "note") if event.advice else []
+    if event.skipped:
+        return [*asked, *_make_line(f"  watchdog: no {event.step}: {event.skipped}", "note")]
+    return [*asked, *_make_line(f"! watchdog: {event.message}: {_STEP_WORDS[event.step]}", "warning")]
+
+
 def _on_error_reported(event: ErrorReported) -> list[TextChunk]:
     return _make_line(f"! {event.message}", "warning")
 
@@ -316,6 +330,10 @@ def _format_value(value: Any, *, depth: int = 0) -> str:
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
+def _tell_lines(describe: Callable[[Any], list[WorkLine]]) -> Callable[[Any], list[TextChunk]]:
+    return lambda event: [chunk for text, kind in describe(event) for chunk in _make_line(text, kind)]
+
+
 _HANDLERS: dict[type, Callable[[Any], list[TextChunk]]] = {
     RunStarted: _on_run_started,
     TextSaid: _on_text,
@@ -339,10 +357,12 @@ _HANDLERS: dict[type, Callable[[Any], list[TextChunk]]] = {
     RateLimited: _on_rate_limited,
     UsageDiffers: _on_usage_differs,
     WorktreeLeft: _on_worktree_left,
+    WatchdogActed: _on_watchdog_acted,
     ErrorReported: _on_error_reported,
     ChannelChanged: _on_channel_changed,
     TurnFailed: _on_turn_failed,
     ModelCallEnded: _on_model_call_ended,
     Unrecognized: _on_unrecognized,
     EndingBegan: _on_ending_began,
+    **{kind: _tell_lines(describe) for kind, describe in WORK_LINES.items()},
 }

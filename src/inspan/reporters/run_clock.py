@@ -7,7 +7,7 @@ from inspan.protocol.wire import Record
 from .text import format_duration
 
 LAST_MINUTE_S = 60.0
-_COUNTED = ("starting", "working", "rate_limited")
+_COUNTED = ("starting", "working", "rate_limited", "stuck")
 
 
 class RunClock:

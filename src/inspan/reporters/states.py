@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 # How an ended run is marked, by its outcome; whatever is not here has failed.
 _OUTCOME_GLYPHS = {"completed": "✔", "cancelled": "■"}
 _SUBJECT_CHARACTERS = 40
+NODE_MARKS = {"success": "✔", "failed": "✘", "skipped": "–", "running": "▸", "": "○"}
+"""How a node is marked, by its status; one that has not begun has none."""
 
 
 @cache  # A list of ten thousand runs has few of them.
@@ -43,6 +45,11 @@ def _describe_working(state: "LiveState", now: float) -> str:
     return f"working: {what} ({_elapsed(state, now)})" if what else f"working ({_elapsed(state, now)})"
 
 
+def _describe_stuck(state: "LiveState", now: float) -> str:
+    what = _shorten(state.subject or state.tool or state.waits_for)
+    return f"stuck: {what} ({_elapsed(state, now)})" if what else f"stuck ({_elapsed(state, now)})"
+
+
 def _describe_waiting(state: "LiveState", now: float) -> str:
     what = _shorten(state.subject)
     return f"needs you: allow {what}?" if state.asks_for == "permission" else f"needs you: {what}"
@@ -68,6 +75,7 @@ _STATES: dict[SessionStatus, tuple[str, "Callable[[LiveState, float], str]"]] = 
     "idle": ("·", _describe_idle),
     "waiting": ("▲", _describe_waiting),
     "rate_limited": ("◷", _describe_limited),
+    "stuck": ("▲", _describe_stuck),
     "error": ("✘", _describe_error),
     "closed": ("■", _describe_closed),
 }

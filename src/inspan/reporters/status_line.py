@@ -99,9 +99,11 @@ def _describe_state(state: LiveState, subject: str, *, now: float, ending: bool)
         return "◷ rate limited", "yellow"
     if state.status in ("starting", "idle", "error", "closed"):
         return f"{WORKING if state.status == 'starting' else '·'} {state.status}", "cyan"
+    if state.status == "stuck":
+        return f"▲ stuck{f' · {subject}' if subject else ''} ({format_clock(now - state.since)})", "yellow"
     if subject:
         return f"{WORKING} working · {subject} ({format_clock(now - state.since)})", "cyan"
-    if state.waits_for_model:
+    if state.waits_for == "model":
         return f"○ waiting for the model ({format_clock(now - state.heard_at)})", "cyan"
     return f"{WORKING} working", "cyan"
 

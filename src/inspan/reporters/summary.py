@@ -6,17 +6,17 @@ from inspan.contracts.reporter import NodeReport, NodeResult, NodeStatus, RunRep
 from inspan.protocol.usage import Usage
 
 from .costs import format_cost
+from .states import NODE_MARKS
 from .styles import Line
 from .text import Style, format_duration, one_line, truncate
 
-MARKS: dict[NodeStatus, str] = {"success": "✔", "failed": "✘", "skipped": "–"}
 STYLES: dict[NodeStatus, Style] = {"success": "green", "failed": "red", "skipped": "dim"}
 
 
 def format_node(result: NodeResult, *, name: str = "") -> Iterator[Line]:
     """How a node ended; without a name where it is the only one."""
     label = f"{name}: " if name else ""
-    yield f"{MARKS[result.status]} {label}{_format_ending(result)}", STYLES[result.status]
+    yield f"{NODE_MARKS[result.status]} {label}{_format_ending(result)}", STYLES[result.status]
     if result.error:
         yield f"  {truncate(result.error)}", ""
     is_agent = result.outcome is not None
@@ -32,7 +32,10 @@ def format_node(result: NodeResult, *, name: str = "") -> Iterator[Line]:
 
 def format_run(report: RunReport) -> Iterator[Line]:
     """What a run came to: its duration, the status of each node, tokens and cost of all."""
-    yield f"{MARKS[report.status]} run: {report.status} in {format_duration(report.duration_s)}", STYLES[report.status]
+    yield (
+        f"{NODE_MARKS[report.status]} run: {report.status} in {format_duration(report.duration_s)}",
+        STYLES[report.status],
+    )
     yield from _format_table(report.nodes)
     cost = format_cost(report.cost, unknown_of=report.unpriced)
     yield f"  tokens: {format_tokens(report.usage)} · cost: {cost}", ""
@@ -66,5 +69,5 @@ def _format_table(nodes: tuple[NodeReport, ...]) -> Iterator[Line]:
     name_width = max((len(node.name) for node in nodes), default=0)
     type_width = max((len(node.type) for node in nodes), default=0)
     for node in nodes:
-        mark, style = MARKS[node.result.status], STYLES[node.result.status]
+        mark, style = NODE_MARKS[node.result.status], STYLES[node.result.status]
         yield f"  {mark} {node.name:<{name_width}}  {node.type:<{type_width}}  {_format_ending(node.result)}", style

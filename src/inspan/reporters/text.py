@@ -5,10 +5,22 @@ Whoever cuts must have redacted before: half a secret is none that could be foun
 
 import json
 import os
-from typing import Literal, TextIO
+import sys
+from typing import Literal, NamedTuple, TextIO
 
 MAX_OUTPUT_BYTES = 50 * 1024
 """The most that a reporter shows of one thing."""
+
+
+class Cut(NamedTuple):
+    """Where a text is cut, and the command that shows what is cut off, if there is one."""
+
+    limit_bytes: int = MAX_OUTPUT_BYTES
+    command: str = ""
+
+
+CUT = Cut()
+WHOLE = Cut(limit_bytes=sys.maxsize)
 
 Style = Literal["", "dim", "bold", "italic", "red", "green", "yellow", "cyan"]
 
@@ -86,10 +98,10 @@ def truncate_bytes(text: str, limit_bytes: int = MAX_OUTPUT_BYTES) -> tuple[str,
     return kept, len(data) - len(kept.encode())
 
 
-def truncate(text: str) -> str:
-    """At most `MAX_OUTPUT_BYTES` of a text, and how much is missing."""
-    kept, missing_bytes = truncate_bytes(text)
-    return f"{kept}\n{truncation_note(missing_bytes)}" if missing_bytes else kept
+def truncate(text: str, cut: Cut = CUT) -> str:
+    """At most so much of a text, and how much is missing."""
+    kept, missing_bytes = truncate_bytes(text, cut.limit_bytes)
+    return f"{kept}\n{truncation_note(missing_bytes, cut)}" if missing_bytes else kept
 
 
 class Truncator:
@@ -97,8 +109,8 @@ class Truncator:
     far.
     """
 
-    def __init__(self) -> None:
-        self._room_bytes = MAX_OUTPUT_BYTES
+    def __init__(self, cut: Cut = CUT) -> None:
+        self._room_bytes = cut.limit_bytes
         self.missing_bytes = 0
 
     def truncate(self, piece: str) -> str:
@@ -109,9 +121,9 @@ class Truncator:
         return kept
 
 
-def truncation_note(missing_bytes: int) -> str:
-    """The words for what was cut off."""
-    return f"[… {missing_bytes} more bytes]"
+def truncation_note(missing_bytes: int, cut: Cut = CUT) -> str:
+    """The words for what was cut off, with what shows it."""
+    return f"[… {missing_bytes} more bytes{cut.command and ': '}{cut.command}]"
 
 
 def wants_colour(stream: TextIO) -> bool:

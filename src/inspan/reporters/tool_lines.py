@@ -10,7 +10,7 @@ from inspan.protocol.events import ToolFailed, ToolStarted
 
 from .live_screen import Span
 from .patch import Patch, find_patch, fold_lines
-from .text import MAX_OUTPUT_BYTES, Style, format_duration, one_line
+from .text import CUT, Cut, Style, format_duration, one_line
 from .width import ELLIPSIS, cut_to_width, measure_width
 
 _SUCCESS_LINES, _FAILURE_LINES, _PATCH_LINES = 4, 12, 12
@@ -106,9 +106,9 @@ def format_ending(line: ToolLine, *, failed: bool, denied: bool, exit_code: int 
     return f"{duration}{word}", style
 
 
-def format_output(text: str, *, failed: bool, lines: int | None, columns: int) -> Iterator[Span]:
+def format_output(text: str, *, failed: bool, lines: int | None, columns: int, cut: Cut = CUT) -> Iterator[Span]:
     """The end of what a call put out: a few lines of a success, more of a failure. `lines=None` is all of it."""
-    text, missing_bytes = _keep_end(text.strip("\n").rstrip())
+    text, missing_bytes = _keep_end(text.strip("\n").rstrip(), cut.limit_bytes)
     if not text.strip():
         return
     limit = None if lines is None else _FAILURE_LINES if failed else _SUCCESS_LINES
@@ -117,14 +117,15 @@ def format_output(text: str, *, failed: bool, lines: int | None, columns: int) -
     left = 0 if limit is None or len(shown) <= limit + 1 else len(shown) - limit
     if left or missing_bytes:
         above = f"{left} more lines" if left and not missing_bytes else f"{missing_bytes} more bytes"
-        yield f"  │ {ELLIPSIS} {above}{'' if lines is None else ': inspan logs'}", "dim"
+        command = cut.command if missing_bytes else "" if lines is None else "inspan logs"
+        yield f"  │ {ELLIPSIS} {above}{command and ': '}{command}", "dim"
     for line in shown[left:]:
         yield f"  │ {_fit_line(line.expandtabs(), failed=failed, lines=lines, columns=columns)}", "dim"
 
 
-def _keep_end(text: str) -> tuple[str, int]:
+def _keep_end(text: str, limit_bytes: int) -> tuple[str, int]:
     data = text.encode(errors="replace")
-    missing_bytes = max(0, len(data) - MAX_OUTPUT_BYTES)
+    missing_bytes = max(0, len(data) - limit_bytes)
     return (data[missing_bytes:].decode(errors="ignore"), missing_bytes) if missing_bytes else (text, 0)
 
 

@@ -28,7 +28,7 @@ def main() -> None:
         )
         problem = ""
     except OSError as error:
-        spawned, problem = None, f"{given['argv'][0]} cannot be started: {os.strerror(error.errno or 0)}"
+        spawned, problem = None, f"{given['argv'][0]} cannot be started: {error.strerror}"
     gc.disable()  # Nothing of what is imported will be garbage.
     if not given["tls"]:
         # Loading it costs 20 ms and 4 MB, and only the gateway to a real provider speaks it.

@@ -19,6 +19,7 @@ from inspan.stores.snapshot import ChangedFile, Snapshot, VersionPair, list_chan
 from inspan.stores.snapshot_steps import (
     LIMIT_S,
     ForgedSnapshot,
+    find_held_steps,
     first_snapshot_steps,
     pack_steps,
     second_snapshot_steps,
@@ -29,6 +30,7 @@ from inspan.transports.process import DEFAULT_SIGNALS
 MAX_REPORTED = 1000
 _MODES = frozenset({"exec", "review"})
 _READY_S = 5.0
+_IS_OFF = "INSPAN_SNAPSHOT is off, so no snapshot was taken."
 _KILL_S = 2.0
 T = TypeVar("T")
 
@@ -37,8 +39,8 @@ class ChangeTracker:
     """Takes the two snapshots of a run. Nothing here raises, keeps the agent waiting or outlives `finish`.
 
     Whatever fails becomes a sentence in the run folder's `snapshot.json`, and `failure`: then nobody knows what was
-    changed. `hidden` are folders that are left out, `checkout` is the work tree that a worktree of the run's own was
-    made from.
+    changed. `unchanged` are files of which something was told, and which are as they were. `hidden` are folders that
+    are left out, `checkout` is the work tree that a worktree of the run's own was made from.
     """
 
     def __init__(
@@ -60,10 +62,13 @@ class ChangeTracker:
         self._snapshot = Snapshot()
         self._first: asyncio.Task[None] | None = None
         self._began_at = 0.0
+        self._saw_all = False
         self._limit_s, self._refusal = _parse_limit(env.get("INSPAN_SNAPSHOT", ""))
+        self._is_mistaken = mode in _MODES and bool(self._refusal) and self._refusal != _IS_OFF
         if mode not in _MODES:
             self._refusal = f"The mode {mode} changes no files, so no snapshot was taken."
         self.omitted = 0
+        self.unchanged: list[str] = []
         self.failure = ""
 
     def begin(self) -> None:
@@ -73,6 +78,8 @@ class ChangeTracker:
             loop = asyncio.get_running_loop()
             self._began_at = loop.time()
             self._first = loop.create_task(self._begin(repository))
+        elif self._is_mistaken:
+            self._note_failure(self._refusal)
         else:
             self._note_problem(self._refusal or f"{self._cwd} is in no git work tree, so no snapshot was taken.")
 
@@ -81,6 +88,7 @@ class ChangeTracker:
         if self._first and not self._first.done():
             left_s = self._began_at + _READY_S - asyncio.get_running_loop().time()
             await asyncio.wait({self._first}, timeout=max(0.0, left_s))
+        self._saw_all = bool(self._first and self._first.done())
 
     async def end_first_snapshot(self) -> None:
         """Waits for the first snapshot, a few seconds at the most; from then on none of its processes lives."""
@@ -103,10 +111,11 @@ class ChangeTracker:
             return []
         limit_s = limit_s or self._limit_s
         deadline = asyncio.get_running_loop().time() + limit_s
-        taken = await self._take(second_snapshot_steps(self._folder, self._snapshot), limit_s=limit_s)
+        told = {path: _normalize_path(os.path.join(self._cwd, path)) for path in reported}
+        taken = await self._take(self._compare(set(told.values())), limit_s=limit_s)
         if taken is None:
             return []
-        both, pairs = taken
+        both, pairs, unchanged = taken
         self._save(both)
         # If this fails, everything stays where it is: larger than it need be, and it needs the repository.
         packing = _pack(self._folder, both, pairs)
@@ -114,11 +123,19 @@ class ChangeTracker:
         if forged:
             self.failure = forged
             self._save(Snapshot(top=both.top, problem=forged))
-        changes = _select_unreported(
-            list_changed_files(pairs), both.top, reported=[os.path.join(self._cwd, path) for path in reported]
-        )
+        elif self._saw_all:
+            self.unchanged = [path for path, place in told.items() if place in unchanged]
+        changes = _select_unreported(list_changed_files(pairs), both.top, known=set(told.values()))
         self.omitted = max(0, len(changes) - MAX_REPORTED)
         return changes[:MAX_REPORTED]
+
+    def _compare(self, told: set[str]) -> Steps[tuple[Snapshot, list[VersionPair], set[str]]]:
+        """Both snapshots, where they differ, and which of these files they show to be as they were."""
+        both, pairs = yield from second_snapshot_steps(self._folder, self._snapshot)
+        changed = {_normalize_path(os.path.join(both.top, pair.path)) for pair in pairs} if told else set[str]()
+        # What lies behind a link is another file.
+        quiet = [path for path in told - changed if not os.path.islink(path)]
+        return both, pairs, set((yield from find_held_steps(self._folder, both, quiet)))
 
     async def _begin(self, repository: Repository) -> None:
         steps = first_snapshot_steps(self._folder, repository, hidden=self._hidden)
@@ -159,7 +176,7 @@ def _pack(folder: str, both: Snapshot, pairs: Sequence[VersionPair]) -> Steps[st
 def _parse_limit(given: str) -> tuple[float, str]:
     """The seconds that a snapshot may take, or why there is none."""
     if given == "off":
-        return LIMIT_S, "INSPAN_SNAPSHOT is off, so no snapshot was taken."
+        return LIMIT_S, _IS_OFF
     try:
         limit_s = float(given or LIMIT_S)
     except ValueError:
@@ -169,8 +186,7 @@ def _parse_limit(given: str) -> tuple[float, str]:
     return LIMIT_S, f"INSPAN_SNAPSHOT is {given!r}, neither `off` nor a number of seconds, so no snapshot was taken."
 
 
-def _select_unreported(changed: Sequence[ChangedFile], top: str, *, reported: Iterable[str]) -> list[FileChanged]:
-    known = {_normalize_path(path) for path in reported}
+def _select_unreported(changed: Sequence[ChangedFile], top: str, *, known: set[str]) -> list[FileChanged]:
     events = [FileChanged(path=os.path.join(top, each.path), change=each.change) for each in changed]
     return [event for event in events if _normalize_path(event.path) not in known] if known else events
 

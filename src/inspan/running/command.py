@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from inspan.containment.control_groups import count_memory_kills
-from inspan.containment.sweep import kill_run_processes
+from inspan.containment.sweep import kill_command_processes
 from inspan.contracts.sandbox import ExecResult
 from inspan.errors import BadInput, SandboxUnusable
 from inspan.gateway.egress import EgressProxy, PortForward
@@ -31,42 +31,48 @@ from .box_network import receive_listeners
 from .shutdown import close_liveness_pipe, kill
 from .spawn_agent import build_setup
 
+OnOutput = Callable[[bytes], None]
 UNKNOWN_EXIT = -1
 _READ_BYTES = 256 * 1024
 _GONE_S = 5.0
 _DRAIN_S = 5.0
 _MAX_HOSTS = 50
+_MOST_WORD_BYTES = 131_072
 _LARGE_BYTES = 1024 * 1024
 _turns: "WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]" = WeakKeyDictionary()
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """What is started, and how it is held. `run_id` marks its processes."""
+    """What is started, and how it is held. `command_id` marks its processes, and nobody else's."""
 
     argv: list[str]
     env: dict[str, str]
-    run_id: str
+    command_id: str
     stdin: bytes = b""
     liveness_pipe: bool = False
     entry: Entry | None = None
     network: NetworkPolicy = NetworkPolicy()
 
 
-def start_command(command: Command, *, timeout_s: float | None, limit_bytes: int) -> "asyncio.Task[ExecResult]":
-    """Starts it; the task ends when nothing of it is left. `limit_bytes` is for each stream.
+def start_command(
+    command: Command, *, timeout_s: float | None, limit_bytes: int, on_output: OnOutput | None = None
+) -> "asyncio.Task[ExecResult]":
+    """Starts it; the task ends when nothing of it is left. `limit_bytes` is for each stream; `on_output` hears all of
+    both as it comes.
 
     Cancelling the task, or the time limit, kills it with all that it has started. `SandboxUnusable` is what the task
     raises where its program cannot be started, `BadInput` where it has too many words for one.
     """
-    running = _run(command, timeout_s, limit_bytes)
+    running = _run(command, timeout_s, limit_bytes, on_output)
     return asyncio.get_running_loop().create_task(running, name="inspan command")
 
 
 class _Stream:
     """Reads a pipe to its end; keeps the beginning and the end of what came."""
 
-    def __init__(self, fd: int, *, limit_bytes: int) -> None:
+    def __init__(self, fd: int, *, limit_bytes: int, on_output: OnOutput | None) -> None:
         self._fd = fd
+        self._on_output = on_output
         self._half = max(1, limit_bytes // 2)
         self._head = bytearray()
         self._tail = bytearray()
@@ -99,6 +105,8 @@ class _Stream:
         _finish(self.ended)
 
     def _keep(self, chunk: bytes) -> None:
+        if self._on_output:
+            self._on_output(chunk)
         room = self._half - len(self._head)
         self._head += chunk[:room]
         self._tail += chunk[room:]
@@ -135,13 +143,13 @@ class _WayOut:
             self.refused[format_place(host, port)] = None
 
 
-async def _run(command: Command, timeout_s: float | None, limit_bytes: int) -> ExecResult:
+async def _run(command: Command, timeout_s: float | None, limit_bytes: int, on_output: OnOutput | None) -> ExecResult:
     groups = command.entry.groups if command.entry else []
     killed_before = count_memory_kills(groups)
     started = time.monotonic()
     spawned = await _start(command)
     way_out = _WayOut(command)
-    streams = [_Stream(fd, limit_bytes=limit_bytes) for fd in (spawned.stdout, spawned.stderr)]
+    streams = [_Stream(fd, limit_bytes=limit_bytes, on_output=on_output) for fd in (spawned.stdout, spawned.stderr)]
     exited, code = _watch_exit(spawned)
     timed_out, forced = False, True
     try:
@@ -202,13 +210,20 @@ def _spawn(command: Command, stdin: bytes | int) -> Spawned:
                     forking.own(fd)
     except OSError as error:
         if error.errno == errno.E2BIG:
-            step = "Give what is long by stdin, or in a file that was uploaded."
-            raise BadInput(
-                "argv", "…", "with its environment, it is too long for this system.", next_step=step
-            ) from error
+            raise _refuse_length(command) from error
         message = f"{command.argv[0]} cannot be started: {error.strerror}."
         raise SandboxUnusable(message, next_step="`inspan doctor` tells what works here.") from error
     return spawned
+
+
+def _refuse_length(command: Command) -> BadInput:
+    """Which part of it is too long for this system."""
+    for name, value in command.env.items():
+        if len(os.fsencode(name + value)) > _MOST_WORD_BYTES - len("=\0"):
+            problem = f"it is too long for a variable: {_MOST_WORD_BYTES:,} bytes are the most that this system takes."
+            return BadInput(f"env {name}", "…", problem, next_step="Hand it on in a file.")
+    step = "Give what is long by stdin, or in a file that was uploaded."
+    return BadInput("argv", "…", "with its environment, it is too long for this system.", next_step=step)
 
 
 def _take_link(spawned: Spawned) -> int:
@@ -246,7 +261,7 @@ async def _end(
     if spawned.link >= 0:
         forking.close(_take_link(spawned))
     if forced or command.liveness_pipe:
-        await call_in_thread(partial(kill_run_processes, command.run_id), limit=MAX_WAITING)
+        await call_in_thread(partial(kill_command_processes, command.command_id), limit=MAX_WAITING)
     await asyncio.wait([stream.ended for stream in streams], timeout=_DRAIN_S)
     for stream in streams:
         stream.close()

@@ -152,11 +152,12 @@ class Conversation:
         self._judged: dict[str, AnswerHook] = {}
         self._waits = 0
         self._waiting: deque[SendMessage] = deque()
-        self._known: set[str] = {FIRST_MESSAGE}
+        self._known: dict[str, str] = {FIRST_MESSAGE: task.prompt}
         self._running: _Running | None = None
         self._waits_since = 0.0
         self._begun = False
         self._closing = False
+        self._nudges = 0
         self._timer: asyncio.TimerHandle | None = None
         self._ending: asyncio.Task[None] | None = None
         self._handlers: dict[type, Callable[[Any], Reply]] = {
@@ -220,6 +221,23 @@ class Conversation:
             self._interrupt(running)
         return True
 
+    def nudge(self, text: str) -> str:
+        """Says something into the running turn; gives why that cannot be."""
+        self._nudges += 1
+        reply = self._on_send(SendMessage(id=f"watchdog-{self._nudges}", text=text, when="steer"))
+        return reply.error
+
+    def interrupt_turn(self, reason: Reason, message: str) -> str:
+        """Ends the running turn for this reason; gives why that cannot be. Whoever asks sees to it that it does end."""
+        running = self._running
+        if not self._support.interrupt:
+            return f"{self._title} cannot be interrupted on this channel"
+        if running is None or running.ending:
+            return "no turn is running"
+        running.stop_request = running.stop_request or (reason, message)
+        self._interrupt(running, insists=False)
+        return ""
+
     def close(self, verdict: Verdict) -> None:
         """The run is over: whatever was waited for has come to nothing, for the same reason."""
         self._cancel_timer()
@@ -235,25 +253,27 @@ class Conversation:
             self._host.record([_build_end(message.id, Verdict(reason=verdict.reason, message="it was not sent"))])
 
     def _on_send(self, message: SendMessage) -> Reply:
+        if message.id and self._known.get(message.id) == message.text:
+            return ACCEPTED  # Its sender did not hear that it was sent.
         if self._closing:
             return refuse("the session is being closed", closed=True)
         if problem := self._find_problem(message):
             return refuse(problem)
         if self._begun and self._running is None and not self._waiting:
-            self._known.add(message.id)
+            self._known[message.id] = message.text
             self._host.record([MessageSent(id=message.id, text=message.text)])
             self._start(message)
         elif message.when == "steer":
             return self._steer(message)
         else:
-            self._known.add(message.id)
+            self._known[message.id] = message.text
             self._waiting.append(message)
             self._host.record([MessageSent(id=message.id, text=message.text, queued=True)])
         return ACCEPTED
 
     def _find_problem(self, message: SendMessage) -> str:
         if not message.id or message.id in self._known:
-            return f"a message with the id {message.id!r} was sent already: give each its own"
+            return f"another message with the id {message.id!r} was sent already: give each its own"
         if not message.text.strip():
             return "the message is empty"
         if self._running is None:
@@ -268,7 +288,7 @@ class Conversation:
         running = self._running
         if running is None or running.ending or not self._host.tell(message):
             return refuse("the turn is ending: send it as a message of its own (when: queue)")
-        self._known.add(message.id)
+        self._known[message.id] = message.text
         running.ids.append(message.id)
         self._host.record([MessageSent(id=message.id, text=message.text, steers=True)])
         return ACCEPTED
@@ -296,8 +316,8 @@ class Conversation:
         self._interrupt(self._running)
         return ACCEPTED
 
-    def _interrupt(self, running: _Running) -> None:
-        """Once: an agent that does not end its turn then is ended with it."""
+    def _interrupt(self, running: _Running, *, insists: bool = True) -> None:
+        """Once: an agent that does not end its turn then is ended with it, unless another sees to that."""
         if running.interrupted:
             return
         running.interrupted = True
@@ -308,7 +328,7 @@ class Conversation:
         if running.ending or running.turn_done:
             return  # Only a function kept it from its end.
         self._host.tell(Interrupt())
-        if self._running is running and not running.ending:
+        if insists and self._running is running and not running.ending:
             self._cancel_timer()
             self._timer = asyncio.get_running_loop().call_later(_INTERRUPT_S, self._give_up, running)
 

@@ -6,6 +6,7 @@ Bytes of the agent go two ways: redacted into `stdout` and `stderr`, and through
 import asyncio
 import os
 import socket
+import stat
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -39,6 +40,7 @@ from inspan.stores.large_text import LARGE_BYTES, spill_large_texts
 from inspan.system import forking
 from inspan.system.cancellation import run_to_end
 from inspan.system.platform import enlarge_pipe, open_exit_fd
+from inspan.system.programs import find_helper
 from inspan.system.threads import call_in_thread
 from inspan.transports.process import Spawned, was_read
 
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from .dialogue import Dialogue
     from .next_channel import Handshake
     from .tool_calls import ToolCalls
+    from .watchdog import Watchdog
 
 _FIRST_SIGNAL_CODE = 128
 _READ_BYTES = 256 * 1024
@@ -64,6 +67,9 @@ _DRAIN_S = 2.0
 _FORCED_SNAPSHOT_S = 3.0
 # An agent that was told that nothing more will come leaves by itself within this, or is made to.
 _EXIT_GRACE_S = 1.5
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# More than inspan writes for any agent: a file that was grown meanwhile is not read to its end.
+_LEFTOVER_BYTES = 64 * 1024 * 1024
 _DONE_TIMEOUTS = ShutdownTimeouts(interrupt_s=0.5, terminate_s=1.0)
 
 
@@ -102,6 +108,7 @@ class RunExecution:
         )
         self._conversation = self._build_conversation() if plan.process.conversation else None
         self._handshake = _build_handshake(plan) if plan.alternatives else None
+        self._watchdog = self._build_watchdog() if _is_watched(plan) else None
         self._emit = self._choose_emit()
         self._changes = _build_change_tracker(plan)
         self._network: BoxNetwork | None = None
@@ -159,16 +166,21 @@ class RunExecution:
 
         With a grace, the agent has so long to leave by itself before it is made to.
         """
-        if self._stop_request is None and not self._exited.done():
-            self._stop_request = (reason, message)
-            self._stop_step = next_step
-            self.record([EndingBegan(reason=reason, message=message)])
+        self._note_stop(reason, message, next_step=next_step)
+        if self._watchdog:
+            self._watchdog.close()
         if grace_s:
             self._loop.call_later(grace_s, _set_done, self._stop_requested)
         else:
             _set_done(self._stop_requested)
         if now:
             _set_done(self._force)
+
+    def _note_stop(self, reason: Reason, message: str, *, next_step: str = "") -> None:
+        if self._stop_request is None and not self._exited.done():
+            self._stop_request = (reason, message)
+            self._stop_step = next_step
+            self.record([EndingBegan(reason=reason, message=message)])
 
     def handle_command(self, command: Command) -> Reply:
         """Carries out a command from outside, or says why not."""
@@ -215,15 +227,66 @@ class RunExecution:
     def begin_message(self) -> None:
         self._model.begin_message()
         self._time_limits.arm()
+        if self._watchdog:
+            self._watchdog.begin_message()
 
     def end_message(self) -> None:
         self._time_limits.disarm()
+        if self._watchdog:
+            self._watchdog.disarm()
 
     def pause_limits(self, waiting: bool) -> None:
         if waiting:
             self._time_limits.pause()
         else:
             self._time_limits.resume()
+        if self._watchdog and waiting:
+            self._watchdog.disarm()
+        elif self._watchdog:
+            self._watchdog.arm()
+
+    # What a watchdog needs of its run.
+
+    def nudge(self, text: str) -> str:
+        """Says something into the running turn; gives why that cannot be."""
+        if self._conversation is None:
+            return f"{self._driver.title} takes no message while it works on this channel"
+        return self._conversation.nudge(text)
+
+    def interrupt(self, message: str) -> str:
+        """Ends the running turn; gives why that cannot be."""
+        if self._conversation is None:
+            return f"{self._driver.title} cannot be interrupted on this channel"
+        return self._conversation.interrupt_turn("stuck", message)
+
+    def end_with_turn(self, message: str) -> None:
+        """The turn was interrupted: a run that has no other ends with it."""
+        if not self._plan.task.session:
+            self._note_stop("stuck", message)
+
+    def kill(self, message: str) -> None:
+        """Ends the run."""
+        self.end("stuck", message)
+
+    @property
+    def model_active_at(self) -> float:
+        """When the model was last heard of, by the clock of the event loop."""
+        return self._model.active_at
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a model call waits for a budget or a rate limit."""
+        return self._model.is_held
+
+    @property
+    def calls_model(self) -> bool | None:
+        """Whether a model call is on its way; `None` where nobody can see that."""
+        return self._model.calls_model
+
+    def _build_watchdog(self) -> "Watchdog":
+        from .watchdog_setup import build_watchdog  # Start-up time: few runs are watched.
+
+        return build_watchdog(self._plan, self, secrets=self._secrets)
 
     def leave(self) -> None:
         if self._dialogue:
@@ -273,8 +336,10 @@ class RunExecution:
         if self._conversation:
             events = self._conversation.admit(events)
         self._recorder.emit(events)
-        if self._conversation:
-            for event in events:
+        for event in events:
+            if self._watchdog:
+                self._watchdog.observe(event)
+            if self._conversation:
                 self._conversation.observe(event)
 
     def _emit_in_handshake(self, events: Sequence[Event]) -> None:
@@ -291,11 +356,13 @@ class RunExecution:
     def _choose_emit(self) -> Callable[[Sequence[Event]], None]:
         if self._handshake:
             return self._emit_in_handshake
-        return self._emit_observed if self._conversation else self._recorder.emit
+        return self._emit_observed if self._conversation or self._watchdog else self._recorder.emit
 
     async def _run_agent(self) -> None:
         if not self._conversation:
             self._time_limits.arm()
+            if self._watchdog:
+                self._watchdog.arm()
         if self._changes:
             self._changes.begin()
             await (
@@ -323,8 +390,11 @@ class RunExecution:
         if self._network:
             await self._network.close()
         self._network = BoxNetwork(self._plan.process, record=self.record)
-        if listener := await self._network.open(link):
+        listener = await self._network.open(link)
+        if listener and self._plan.route.uses_gateway:
             await self._model.adopt(listener)
+        elif listener:
+            listener.close()
 
     async def _wait_for_end(self) -> None:
         """Until the agent is gone, has done all that it was told, or is to be ended."""
@@ -438,6 +508,8 @@ class RunExecution:
     def _on_stdout(self, chunk: bytes) -> None:
         """Takes bytes of the agent's main output; an empty chunk is its end."""
         self._time_limits.record_activity(event=True)
+        if self._watchdog:
+            self._watchdog.record_activity()
         self._stdout.write(chunk)
         receive, emit = self._dialect.receive, self._emit
         for line in self._lines.feed(chunk) if chunk else self._lines.flush():
@@ -470,6 +542,8 @@ class RunExecution:
 
     def _on_stderr(self, chunk: bytes) -> None:
         self._time_limits.record_activity(event=False)
+        if self._watchdog:
+            self._watchdog.record_activity()
         self._stderr.write(chunk)
         for line in self._stderr_lines.feed(chunk) if chunk else self._stderr_lines.flush():
             if not isinstance(line, OverlongLine):
@@ -509,6 +583,7 @@ class RunExecution:
         await self._disarm_git()
         await self._report_changes()
         self._remove_leftovers()
+        await self._remove_stand_ins()
         await self._leave_worktree()
         ended = self._conclude()
         if self._callbacks:
@@ -517,6 +592,8 @@ class RunExecution:
 
     async def _shut_down(self) -> None:
         """Ends the agent with all that it started, and its model."""
+        if self._watchdog:
+            self._watchdog.close()
         await self._stop_agent()
         await asyncio.wait({self._drained}, timeout=_DRAIN_S)
         self._time_limits.disarm()
@@ -576,7 +653,8 @@ class RunExecution:
         if self._plan.process.private and task.mode == "exec" and not self._broken:
             from inspan.stores.git_traces import disarm_git  # Start-up time: few runs have a box.
 
-            look = partial(disarm_git, (task.cwd, *task.extra_dirs), since=self._plan.created_at)
+            folders, since, seen = (task.cwd, *task.extra_dirs), self._plan.created_at, self._plan.seen
+            look = partial(disarm_git, folders, since=since, besides=task.read, seen=seen)
             for problem in await call_in_thread(look):
                 self.report_problem(problem)
 
@@ -595,8 +673,9 @@ class RunExecution:
         if self._changes and not self._broken:
             limit_s = _FORCED_SNAPSHOT_S if self._stop_request else None
             self.record(await self._changes.finish(self.summary.files, limit_s=limit_s))
+            self.summary.drop_files(self._changes.unchanged)
             if self._changes.failure:
-                step = "See for yourself: `git status`."
+                step = "See for yourself: `git status`." if find_helper("git") else "Install git."
                 message = f"Which files were changed is not known: {self._changes.failure} {step}"
                 self.record([ErrorReported(message=message, about="files")])
 
@@ -618,6 +697,13 @@ class RunExecution:
             with suppress(OSError):
                 if _holds(path, self._secrets):
                     os.unlink(path)
+
+    async def _remove_stand_ins(self) -> None:
+        paths = self._plan.leftovers.stand_ins
+        if paths and not self._broken:
+            from inspan.stores.stand_ins import remove_stand_ins  # Start-up time: few runs have any.
+
+            await call_in_thread(partial(remove_stand_ins, self._plan.state, paths, run_id=self._plan.run_id))
 
     def _compare_usage(self) -> None:
         """Tells where the agent's own count of its tokens is not the gateway's."""
@@ -689,6 +775,10 @@ def _build_dispatcher(function: "EventCallbacks", complain: Callable[[str], None
     return CallbackDispatcher(function, on_problem=complain)
 
 
+def _is_watched(plan: Plan) -> bool:
+    return plan.task.watchdog is not None and plan.task.watchdog.has_limit
+
+
 def _build_handshake(plan: Plan) -> "Handshake":
     from .next_channel import Handshake  # Start-up time: most runs have one channel.
 
@@ -702,9 +792,14 @@ def _build_tool_calls(record: Callable[[Sequence[Event]], None]) -> "ToolCalls":
 
 
 def _holds(path: str, secrets: SecretSet) -> bool:
-    """Whether a secret stands in a file that was written for the agent; some programs take theirs no other way."""
-    with open(path, "rb") as file:
-        text = file.read().decode(errors="replace")
+    """Whether a secret stands in a file that was written for the agent; some programs take theirs no other way.
+
+    The agent may have put a pipe or a link there since: nobody waits for the one, or follows the other.
+    """
+    with open(os.open(path, _FILE), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return False
+        text = file.read(_LEFTOVER_BYTES).decode(errors="replace")
     return secrets.redact_text(text) != text
 
 

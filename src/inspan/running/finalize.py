@@ -54,8 +54,8 @@ def finalize_run(state: str, folder: RunFolder, summary: Summary, *, secrets: Se
 def _record_spending(state: str, folder: RunFolder, summary: Summary, ended: RunEnded) -> None:
     """Enters what an agent told of a run without a gateway into the ledger, where deleting the run does not reach."""
     started = summary.started
-    if started is None or summary.calls or is_counted(started.model_from):
-        return
+    if started is None or started.work or summary.calls or is_counted(started.model_from):
+        return  # What a loop has spent, its runs have.
     usd = read_cost(ended, model_from=started.model_from).usd
     from inspan.stores.ledger import Ledger  # Start-up time: runs behind a gateway have it open already.
 

@@ -16,7 +16,7 @@ from inspan.protocol.outcome import FailureKind
 from inspan.protocol.plan import Plan
 from inspan.redaction import SecretSet
 
-from .verdict import gateway_failure_kind
+from .verdict import describe_failure, gateway_failure_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -133,6 +133,21 @@ class ModelEndpoint:
         """Whether every call that came here has been told of."""
         return not self._reports and not (self._gateway and self._gateway.calls_in_flight)
 
+    @property
+    def active_at(self) -> float:
+        """When a model call last began, brought something or ended, by the clock of the event loop."""
+        return self._gateway.active_at if self._gateway else 0.0
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a call waits for a budget or a rate limit."""
+        return bool(self._gateway and self._gateway.calls_held)
+
+    @property
+    def calls_model(self) -> bool | None:
+        """Whether a call is on its way; `None` where none comes through here."""
+        return bool(self._gateway.calls_in_flight) if self._gateway else None
+
     async def settle(self, seconds: float) -> None:
         """Waits for that, so long at most."""
         with suppress(TimeoutError):
@@ -208,7 +223,7 @@ class ModelEndpoint:
         """Ends the run where the agent would make the failed call again, for minutes, and cannot be kept from it."""
         kind = gateway_failure_kind(call)
         if kind and kind in _RETRIED_KINDS and self._driver.always_retries and call.role != "side":
-            self._end(kind, call.message or f"model call {call.call} failed: {call.problem}")
+            self._end(kind, _describe_failed_call(call))
 
     async def _report_cost(self, call: "ModelCall", ended: ModelCallEnded) -> None:
         """Tells of a call once its price is known, which takes a moment for a model that was never asked before."""
@@ -243,6 +258,11 @@ class ModelEndpoint:
     def _on_stall(self, call: "ModelCall") -> None:
         limit_s = self._plan.task.limits.stall_timeout_s or 0.0
         self._end("model_stall", f"model call {call.number} sent nothing for {limit_s:g} s")
+
+
+def _describe_failed_call(call: ModelCallEnded) -> str:
+    said = describe_failure(call)
+    return said if said == call.message else f"model call {call.call} failed: {said}"
 
 
 def _describe_rejected_requests(gateway: "Gateway") -> "Iterator[Event]":

@@ -80,4 +80,6 @@ def _build_row(folder: RunFolder, described: dict[str, Any], summary: Summary, e
         not_paid_usd=cost.not_paid_usd,
         name=str(described.get("task", {}).get("name", "")),
         short=make_short_name(folder.run_id),
+        work=str(described.get("work", "")),
+        continues=str(described.get("task", {}).get("continues", "")),
     )

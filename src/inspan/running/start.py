@@ -30,7 +30,7 @@ def start_supervisor(prepared: PreparedRun) -> int:
     try:
         argv = [sys.executable, "-I", "-S", script, str(given)]
         log = os.path.join(plan.folder, "supervisor.log")
-        return _spawn_detached(argv, _environment_without(plan.secrets), log, inherited_fds=[given, *inherited])
+        return spawn_detached(argv, environment_without(plan.secrets), log, inherited_fds=[given, *inherited])
     except OSError as error:
         # Start-up time: only a failure needs the log here.
         from inspan.stores.event_log import resume_log
@@ -86,13 +86,13 @@ def _strip_plan(plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, process=process, secrets=(), alternatives=others)
 
 
-def _environment_without(secrets: Iterable[tuple[str, str]]) -> dict[str, str]:
+def environment_without(secrets: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Our environment for a process that needs none of its secrets: whoever has our powers can read it there."""
     values = {value for _, value in secrets}
     return {name: value for name, value in os.environ.items() if value not in values}
 
 
-def _spawn_detached(argv: list[str], env: Mapping[str, str], log: str, *, inherited_fds: list[int]) -> int:
+def spawn_detached(argv: list[str], env: Mapping[str, str], log: str, *, inherited_fds: list[int]) -> int:
     """Starts a process in a session of its own that keeps nothing of ours but the descriptors it is meant to have.
 
     They get there by being copied and copied back. Made inheritable here, they would go to whatever another thread

@@ -56,7 +56,7 @@ async def _supervise(
         log=log,
         listener=listener,
     )
-    control = ControlServer(folder.socket, execution.handle_command)
+    control = ControlServer(folder, execution.handle_command)
     loop = asyncio.get_running_loop()
     for number in map(signal.Signals, ENDING_SIGNALS):
         loop.add_signal_handler(number, _on_signal, execution, number)

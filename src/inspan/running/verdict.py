@@ -12,10 +12,11 @@ from inspan.protocol.http_status import failure_of_status
 from inspan.protocol.outcome import FailureKind, Reason
 from inspan.protocol.reasons import REASONS
 
+_UNREADABLE = "garbage"
 _KIND_OF_PROBLEM: dict[str, FailureKind] = {
     "cut": "network",
     "stalled": "network",
-    "garbage": "invalid_response",
+    _UNREADABLE: "invalid_response",
 }
 _MATCH_CHARACTERS = 40
 _LED_ASTRAY = "Look for a proxy or an address in the agent's settings and the project's; --profile clean reads neither."
@@ -131,6 +132,8 @@ def _judge_turn(facts: Facts) -> Verdict | None:
     if failure is None:
         return None
     kind = gateway_failure_kind(facts.last_call) or failure.failure
+    if kind == "unknown" and facts.last_call:  # The provider may have said more than the agent passes on.
+        kind = match_failure(facts.driver.failures, facts.last_call.message) or kind
     return Verdict(reason=kind, message=failure.message)
 
 
@@ -190,7 +193,7 @@ def _judge_last_call(facts: Facts) -> Verdict | None:
     kind = gateway_failure_kind(call)
     if call is None or kind is None or call.role == "side" or facts.driver.channels[0].kind != "rpc":
         return None
-    words = call.message or call.problem or f"status {call.status}"
+    words = describe_failure(call)
     return Verdict(reason=kind, message=f"{facts.driver.title} says that it is done, but its last call failed: {words}")
 
 
@@ -213,6 +216,12 @@ def gateway_failure_kind(call: ModelCallEnded | None) -> FailureKind | None:
     if call.problem.startswith(("unreachable", "unanswered")):
         return "network"
     return failure_of_status(call.status) or _KIND_OF_PROBLEM.get(call.problem)
+
+
+def describe_failure(call: ModelCallEnded) -> str:
+    """What the provider said of a call that failed, else what the gateway saw; of a garbled answer, how it begins."""
+    said = f"{call.problem}: {call.message}" if call.problem == _UNREADABLE and call.message else call.message
+    return said or call.problem or f"status {call.status}"
 
 
 _LOOKS = (

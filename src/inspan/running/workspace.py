@@ -12,9 +12,12 @@ from contextlib import contextmanager
 
 from inspan.contracts.file_requests import FileRequest, FileResult, ReadText, WriteText
 from inspan.protocol.events import Change
+from inspan.system.inner_folders import open_inner_folder, open_plain_folder
+from inspan.system.paths import is_below
 
 LARGEST_BYTES = 10_000_000
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Without the bits by which a program runs as its owner: an agent says what is in the file.
+_PERMISSIONS = 0o777
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -112,36 +115,21 @@ class Workspace:
     def _open_parent(self, path: str, roots: Sequence[str], *, make: bool) -> Generator[tuple[int, str]]:
         """The folder that a file lies in, open, and the file's name in it."""
         real = os.path.realpath(path)
-        root = max((root for root in roots if _is_below(real, root)), key=len, default=None)
-        if root is None or any(_is_below(real, each) and not _is_below(root, each) for each in self._hidden):
+        root = max((root for root in roots if is_below(real, root)), key=len, default=None)
+        if root is None or any(is_below(real, each) and not is_below(root, each) for each in self._hidden):
             raise _PathRefused("it lies outside of the folders of this run" if roots else "this run changes no files")
         *folders, name = os.path.relpath(real, root).split(os.sep)
-        fd = os.open(root, _FOLDER)
+        top = open_plain_folder(root)
         try:
-            for each in folders:
-                fd = _open_subfolder(fd, each, make=make)
+            fd = open_inner_folder(top, "/".join(folders), make=make)
+        except NotADirectoryError as error:
+            raise _PathRefused("there is a link or a file on its way") from error
+        finally:
+            os.close(top)
+        try:
             yield fd, name
         finally:
             os.close(fd)
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path.startswith(folder.rstrip(os.sep) + os.sep)
-
-
-def _open_subfolder(fd: int, name: str, *, make: bool) -> int:
-    """The folder of that name in an open one, which is closed."""
-    try:
-        if make:
-            try:
-                os.mkdir(name, dir_fd=fd)
-            except FileExistsError:
-                pass
-        inner = os.open(name, _FOLDER, dir_fd=fd)
-    except NotADirectoryError as error:
-        raise _PathRefused("there is a link or a file on its way") from error
-    os.close(fd)
-    return inner
 
 
 def _stat_or_none(name: str, folder: int) -> os.stat_result | None:
@@ -162,7 +150,7 @@ def _write_draft(name: str, folder: int, data: bytes, known: os.stat_result | No
         if known:
             if os.geteuid() == 0:
                 os.fchown(fd, known.st_uid, known.st_gid)
-            os.fchmod(fd, stat.S_IMODE(known.st_mode))
+            os.fchmod(fd, known.st_mode & _PERMISSIONS)
         file.write(data)
 
 

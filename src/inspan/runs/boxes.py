@@ -16,7 +16,7 @@ from inspan.stores.box_folder import (
     claim_box,
     discard_box,
     read_groups,
-    record_groups,
+    record_box,
     snapshots_of,
     take_orphan_box,
 )
@@ -38,13 +38,13 @@ class HeldBox(msgspec.Struct, frozen=True, kw_only=True):
     command_groups: tuple[str, ...] = ()
 
 
-def hold_box(state: str, limits: Limits) -> HeldBox:
+def hold_box(state: str, limits: Limits, *, worktree: str = "") -> HeldBox:
     """Claims a folder and makes the groups of the limits; raises `StateUnusable` and `SandboxUnusable`, and then leaves
-    nothing.
+    nothing. The `worktree` that it will work in is nobody's to remove until it is released.
     """
     folder = claim_box(state)
     try:
-        groups = _open_groups(folder, limits) if limits.resources else []
+        groups = _open_groups(folder, limits, worktree=worktree)
         inner = add_inner_groups(groups, "commands")
     except BaseException:
         remove_groups(read_groups(folder.path))
@@ -82,9 +82,11 @@ def remove_dead_box(path: str) -> str:
     return ""
 
 
-def _open_groups(folder: BoxFolder, limits: Limits) -> list[str]:
+def _open_groups(folder: BoxFolder, limits: Limits, *, worktree: str) -> list[str]:
     try:
-        record_groups(folder, locate_groups(folder.name, limits))
-        return create_groups(folder.name, limits)
+        groups = locate_groups(folder.name, limits) if limits.resources else []
+        if groups or worktree:
+            record_box(folder, groups=groups, worktree=worktree)
+        return create_groups(folder.name, limits) if groups else []
     except SandboxUnusable as error:
         raise SandboxUnusable(error.message, next_step=_LIMITS_STEP) from error

@@ -23,8 +23,8 @@ def send_command(path: str, command: Command) -> bool:
     return reply is not None and reply.ok
 
 
-def ask_run(path: str, command: Command) -> Reply | None:
-    """What a run replies to a command; None where no living run is there to be asked.
+def ask_run(path: str, command: Command, *, timeout_s: float = _ANSWER_S) -> Reply | None:
+    """What a run replies to a command; None where no living run is there to be asked, or it takes longer.
 
     Whoever owns the folder of a socket can answer in a run's place: only a folder of ours is believed.
     """
@@ -32,7 +32,7 @@ def ask_run(path: str, command: Command) -> Reply | None:
         return None
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-            client.settimeout(_ANSWER_S)
+            client.settimeout(timeout_s)
             client.connect(path)
             client.sendall(encode(command) + b"\n")
             answer = client.makefile("rb").readline()

@@ -20,7 +20,8 @@ def list_spendings(state: str, *, since: float = 0.0) -> list[Spending]:
     counted = [row for row in rows if row.source == "gateway" or row.run_id not in measured]
     ended = read_index(state, lambda: index.list_entries(state, since=since))
     shown = {row.run_id for row in counted}
-    told = {entry.row.run_id: entry for entry in (*ended, *living) if entry.row.run_id not in shown}
+    own = (entry for entry in (*ended, *living) if not entry.row.work)  # What a loop has spent, its runs have.
+    told = {entry.row.run_id: entry for entry in own if entry.row.run_id not in shown}
     return [*counted, *map(_spending_from_entry, told.values())]
 
 

@@ -2,10 +2,10 @@
 
 import errno
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from inspan.errors import RunBusy, RunNotFound, StateUnusable
+from inspan.errors import InspanError, RunBusy, RunNotFound, StateUnusable
 from inspan.folds.summary import Summary, summarize
 from inspan.protocol.commands import Cancel
 from inspan.protocol.events import Event
@@ -31,12 +31,15 @@ from .names import is_in_scope as is_in_scope
 from .projects import Scope
 
 if TYPE_CHECKING:
-    from inspan.folds.live_state import LiveState
+    from inspan.folds.blueprint import BlueprintLiveFold
+    from inspan.folds.live_state import LiveState, LiveStateFold
+    from inspan.folds.loop import LoopLiveFold
 
 _START_S = 10.0
 _START_POLL_S = 0.02
 # `sqlite3.SQLITE_FULL`, without the time that importing sqlite3 takes.
 _SQLITE_FULL = 13
+_MOST_CONTINUED = 1000
 
 
 def find_run_folder(state: str, name: str, *, scope: Scope | None = None) -> RunFolder:
@@ -67,15 +70,26 @@ def find_run_folder(state: str, name: str, *, scope: Scope | None = None) -> Run
         raise RunNotFound(
             f"{name!r} begins more than one run id.", next_step=f"Add characters: {', '.join(sorted(found))}."
         )
-    raise RunNotFound(
-        f"There is no run {name!r}.", next_step="`inspan ps -a` lists them; `inspan reindex` finds strays."
-    )
+    raise no_run_error(name)
 
 
-def refresh_summary(state: str, folder: RunFolder, *, watch: Callable[[Record], None] | None = None) -> Summary:
+def no_run_error(name: str) -> RunNotFound:
+    """What is said of a name that no run answers to."""
+    step = "`inspan ps -a` lists them; `inspan reindex` finds strays."
+    return RunNotFound(f"There is no run {name!r}.", next_step=step)
+
+
+def refresh_summary(
+    state: str,
+    folder: RunFolder,
+    *,
+    watch: Callable[[Record], None] | None = None,
+    living: Container[str] | None = None,
+) -> Summary:
     """What is known of a run. A run without an owner and without an end is declared lost, by whoever looks first.
 
-    `watch` sees every record on the way, so that a log is read once for all that is asked of it.
+    `watch` sees every record on the way, so that a log is read once for all that is asked of it. `living` are the runs
+    with processes, as they were found after the owner of this one was gone.
     """
     summary = summarize(_events_of(iter_log(folder.log), watch))
     if summary.ended or is_locked(folder):
@@ -87,19 +101,48 @@ def refresh_summary(state: str, folder: RunFolder, *, watch: Callable[[Record], 
     try:
         from .lost import declare_lost  # Start-up time: this is rare.
 
-        return declare_lost(state, folder)
+        return declare_lost(state, folder, living=living)
     finally:
         file_locks.release(lock)
 
 
-def refresh_run(state: str, folder: RunFolder) -> "tuple[Summary, LiveState | None]":
+def refresh_run(
+    state: str, folder: RunFolder, *, living: Container[str] | None = None
+) -> "tuple[Summary, LiveState | None]":
     """The same, with what a living run is doing now."""
-    from inspan.folds.live_state import LiveStateFold  # Start-up time: few of the runs that are listed live.
-
-    task: Any = read_json(folder.file("run.json")).get("task") or {}
-    fold = LiveStateFold(stays_open=bool(task.get("session")), prompted=bool(task.get("prompt")))
-    summary = refresh_summary(state, folder, watch=fold.add)
+    fold = _make_live_fold(state, read_json(folder.file("run.json")))
+    summary = refresh_summary(state, folder, watch=fold.add, living=living)
     return summary, None if summary.ended else fold.state
+
+
+def list_continued(state: str, continued: str) -> list[RunFolder]:
+    """The folders of what is continued, and of what that continues, the oldest first."""
+    folders: list[RunFolder] = []
+    while continued and len(folders) < _MOST_CONTINUED:
+        try:
+            folder = find_run_folder(state, continued)
+            continued = str(read_json(folder.file("run.json"))["task"].get("continues", ""))
+        except (InspanError, KeyError):
+            break  # What was deleted since cannot be counted any more.
+        folders.append(folder)
+    return folders[::-1]
+
+
+def _make_live_fold(state: str, described: dict[str, Any]) -> "LiveStateFold | LoopLiveFold | BlueprintLiveFold":
+    # Start-up time: few of the runs that are listed live.
+    from inspan.folds.blueprint import BlueprintLiveFold
+    from inspan.folds.live_state import LiveStateFold
+    from inspan.folds.loop import LoopLiveFold
+
+    task: Any = described.get("task") or {}
+    if work := described.get("work"):
+        fold = BlueprintLiveFold() if work == "blueprint" else LoopLiveFold()
+        # What goes on where another stood may not have told yet what it is at.
+        for folder in list_continued(state, str(task.get("continues", ""))):
+            for record in iter_log(folder.log):
+                fold.add(record)
+        return fold
+    return LiveStateFold(stays_open=bool(task.get("session")), prompted=bool(task.get("prompt")))
 
 
 def stop(folder: RunFolder, *, command: Cancel) -> bool:

@@ -49,11 +49,12 @@ def active_entries(state: str, *, ended: bool) -> list[Entry]:
 def list_active(state: str, *, ended: bool) -> list[ActiveRun]:
     """The same, each living run with what it is doing now."""
     living: list[ActiveRun] = []
-    for folder in reversed(active_runs(state)):
-        if not os.path.exists(folder.file("run.json")):
-            continue
+    folders = [folder for folder in reversed(active_runs(state)) if os.path.exists(folder.file("run.json"))]
+    dead = {folder.run_id for folder in folders if not is_locked(folder)}
+    working = _look_for_processes() if len(dead) > 1 else None
+    for folder in folders:
         try:
-            summary, live = refresh_run(state, folder)
+            summary, live = refresh_run(state, folder, living=working if folder.run_id in dead else None)
             if summary.ended is None:
                 living.append(ActiveRun(build_running_entry(folder, summary), live))
             elif not _finalize_unowned(state, folder, summary) and ended:
@@ -99,6 +100,12 @@ def reindex(state: str, *, report: Callable[[int], None] = ignore_progress) -> t
     for entry in entries:
         unmark_active(state, entry.row.run_id)
     return len(entries), problems
+
+
+def _look_for_processes() -> frozenset[str]:
+    from inspan.containment.sweep import list_runs_with_processes  # Start-up time: few die, and seldom many at once.
+
+    return list_runs_with_processes()
 
 
 def _finalize_unowned(state: str, folder: RunFolder, summary: Summary) -> bool:

@@ -1,7 +1,8 @@
 """The honest end of a run whose owner is gone: what it is known to have done, and what it had spent."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from inspan.containment.control_groups import remove_groups
 from inspan.containment.sweep import kill_run_processes
@@ -11,8 +12,9 @@ from inspan.folds.summary import Summary
 from inspan.folds.usage import sums_from_call
 from inspan.protocol.amounts import format_dollars
 from inspan.protocol.cost import is_paid_for
-from inspan.protocol.events import ModelCallEnded, RunEnded
+from inspan.protocol.events import ErrorReported, Event, ModelCallEnded, RunEnded
 from inspan.protocol.http_status import is_error_status
+from inspan.protocol.outcome import Reason
 from inspan.protocol.spending import NANO_PER_USD, Spending
 from inspan.protocol.wire import Record, encode
 from inspan.running.finalize import finalize_run
@@ -20,33 +22,46 @@ from inspan.stores.event_log import RunLog, iter_log, reopen_log
 from inspan.stores.ledger import Ledger
 from inspan.stores.ledger_file import has_ledger
 from inspan.stores.paths import state_error
-from inspan.stores.run_folder import RunFolder, read_json, remove_file
+from inspan.stores.run_folder import SOCKET_LINK, RunFolder, read_json, remove_file
 from inspan.stores.sessions import session_key_of
 
 _LEDGER_WAIT_S = 2.0
 
 
-def declare_lost(state: str, folder: RunFolder) -> Summary:
-    """Appends the honest last records. The caller holds the lock, so nobody else can be writing."""
+_UNEXPECTED = "the run's supervisor ended unexpectedly; nothing is known after the last record"
+
+
+def declare_lost(
+    state: str,
+    folder: RunFolder,
+    *,
+    living: Container[str] | None = None,
+    reason: Reason = "supervisor_lost",
+    message: str = _UNEXPECTED,
+) -> Summary:
+    """Appends the honest last records. The caller holds the lock, so nobody else can be writing.
+
+    `living` are the runs that were found to have processes after the owner of this one was gone. There is another
+    `reason` where somebody has killed that owner.
+    """
     summary, calls, duration_s = _read(folder.log)
     if summary.ended:
         return summary
-    kill_run_processes(folder.run_id)
-    remove_groups(read_json(folder.file("run.json")).get("control_groups", []))
+    if living is None or folder.run_id in living:
+        kill_run_processes(folder.run_id)
+    described = read_json(folder.file("run.json"))
+    remove_groups(described.get("control_groups", []))
     log = reopen_log(folder.log)
     rows = _settle_ledger(state, folder, summary, calls)
-    unheard = list(_find_unlogged_calls(rows, calls))
+    unheard = [*_find_unlogged_calls(rows, calls), *_find_traces(summary, described)]
     for event in unheard:
         summary.add(event)
-    ended = summary.build_end(
-        "supervisor_lost",
-        "the run's supervisor ended unexpectedly; nothing is known after the last record" + _describe_charges(rows),
-        duration_s=duration_s,
-    )
+    ended = summary.build_end(reason, message + _describe_charges(rows), duration_s=duration_s)
     _append_last(log, unheard, ended, path=folder.log)
     summary.add(ended)
     with suppress(OSError):  # Nobody listens there any more, whether it goes or not.
         remove_file(folder.socket)
+        remove_file(folder.file(SOCKET_LINK))
     finalize_run(state, folder, summary)
     return summary
 
@@ -62,13 +77,27 @@ def _read(path: str) -> tuple[Summary, list[Record], float]:
     return summary, calls, last - first
 
 
-def _append_last(log: RunLog, unheard: Sequence[ModelCallEnded], last: RunEnded, *, path: str) -> None:
+def _find_traces(summary: Summary, described: Mapping[str, Any]) -> Iterator[ErrorReported]:
+    """What a run in a box has left in git data, which its supervisor would have looked for at its end."""
+    started, since = summary.started, described.get("created_at")
+    # Without the moment of its beginning nobody knows what is of the run.
+    if since and started and started.private and started.mode == "exec":
+        from inspan.stores.git_traces import disarm_git  # Start-up time: few runs are lost, and fewer had a box.
+
+        task = described.get("task", {})
+        folders = (started.cwd, *task.get("extra_dirs", ()))
+        seen = described.get("seen", {})
+        for problem in disarm_git(folders, since=since, besides=task.get("read", ()), seen=seen):
+            yield ErrorReported(message=problem)
+
+
+def _append_last(log: RunLog, unheard: Sequence[Event], last: RunEnded, *, path: str) -> None:
     """Puts the last records on the disk; on a full one the very last, in the room that was kept for it."""
     try:
         try:
             for event in (*unheard, last):
                 log.append(encode(event))
-            log.sync()
+            log.flush()  # Not waited for: what a power cut takes of this, the next look adds again.
         except OSError:
             log.write_last_record(encode(last))
     except OSError as error:

@@ -82,22 +82,25 @@ def read_own_name(folder: RunFolder) -> str:
 
 
 def name_runs(state: str, run_ids: Sequence[str]) -> dict[str, str]:
-    """What people type for each of these runs: the name that it was given, else its short one, or its id where another
-    of them has the same. Runs that were deleted have none of their own any more."""
+    """What people type for each of these runs: the name that it was given, else its short one, which also tells two of
+    the same name apart. Runs that were deleted have none of their own any more."""
     own: dict[str, str] = {folder.run_id: read_own_name(folder) for folder in list_active_folders(state)}
     with suppress(StateUnusable):  # A list of costs is worth more than names in it: what is wrong is told by `ps`.
         own |= {row.run_id: row.name for row in index.list_named(state)}
     ids = list(dict.fromkeys(run_ids))
-    return dict(zip(ids, tell_apart([(each, own.get(each) or make_short_name(each)) for each in ids]), strict=True))
+    return dict(zip(ids, tell_apart([(each, own.get(each, ""), make_short_name(each)) for each in ids]), strict=True))
 
 
-def tell_apart(named: Sequence[tuple[str, str]]) -> list[str]:
-    """The names of runs, given with their ids; the id where two have the same name."""
-    names = [name for _, name in named]
-    if len(set(names)) == len(names):
-        return names
-    counts = Counter(names)
-    return [run_id if counts[name] > 1 else name for run_id, name in named]
+def tell_apart(named: Sequence[tuple[str, str, str]]) -> list[str]:
+    """What people type for each run, given by its id, its own name, if it has one, and its short one: the first of them
+    that means no other of these runs."""
+    shown = Counter(own or short for _, own, short in named)
+    owns, shorts = {own for _, own, _ in named}, Counter(short for _, _, short in named)
+    told: list[str] = []
+    for run_id, own, short in named:
+        names = {own: shown[own] == 1, short: short not in owns and shorts[short] == 1}
+        told.append(next((name for name, is_free in names.items() if name and is_free), run_id))
+    return told
 
 
 def list_active_folders(state: str) -> list[RunFolder]:

@@ -6,6 +6,7 @@ import zlib
 import msgspec
 
 from inspan.errors import RunNotFound
+from inspan.system.paths import is_within
 
 # Names of runs that are not ids: the last of this folder's project, and the last of all.
 LAST = "@last"
@@ -27,7 +28,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         if project == self.project:
             return True
         # Below the top there may be repositories of their own, and those are other projects.
-        return bool(cwd) and any(_is_below(cwd, top) for top in self.tops) and project_of(cwd) == self.project
+        return bool(cwd) and any(is_within(cwd, top) for top in self.tops) and project_of(cwd) == self.project
 
     @property
     def tops(self) -> tuple[str, ...]:
@@ -97,7 +98,3 @@ def current_scope() -> Scope:
             "The current folder is gone, so it has no project.",
             next_step="Change to a folder that is there, or name the run by its id; @last-anywhere is the last of all.",
         ) from error
-
-
-def _is_below(path: str, top: str) -> bool:
-    return f"{path}/".startswith(f"{top.rstrip('/')}/")

@@ -1,5 +1,6 @@
 """Deleting what is old: ended runs by age, and what no run needs any more. Living runs are never touched."""
 
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence, Set
@@ -18,15 +19,19 @@ from inspan.stores.sessions import forget_run, read_session
 
 from .boxes import remove_dead_box
 from .find import remove
-from .list_all import list_runs
+from .list_all import list_ended, list_runs
 from .projects import Scope, project_of
+from .works import list_needed, list_needing
+from .worktrees import WorktreeEntry, find_going_with
 
 
 class PruneFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs: ended before a moment, of these outcomes and in this scope where given, but not the newest `keep`."""
+    """Which runs: ended before a moment, of these outcomes and in this scope where given, but not the newest `keep`,
+    and with `keep_failed` none that did not do what it was asked for."""
 
     before: float
     keep: int = 0
+    keep_failed: bool = False
     scope: Scope | None = None
     outcomes: tuple[Outcome, ...] = ()
 
@@ -39,18 +44,20 @@ class OldRun(Orphan, frozen=True, kw_only=True):
 
 
 class PruneResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What was deleted, or would be; `problems` has a sentence for each thing that could not be."""
+    """What was deleted, or would be; worktrees go with the last run of each. `problems` has a sentence for each thing
+    that could not be."""
 
     runs: list[OldRun] = []
     sessions: list[Orphan] = []
     sockets: list[Orphan] = []
     drafts: list[Orphan] = []
     boxes: list[Orphan] = []
+    worktrees: list[WorktreeEntry] = []
     problems: list[str] = []
 
     @property
     def freed_bytes(self) -> int:
-        every = (*self.runs, *self.sessions, *self.sockets, *self.drafts, *self.boxes)
+        every = (*self.runs, *self.sessions, *self.sockets, *self.drafts, *self.boxes, *self.worktrees)
         return sum(each.size_bytes for each in every)
 
     @property
@@ -83,7 +90,14 @@ def find_prunable(state: str, choice: PruneFilter, *, report: Report = ignore_pr
         sockets=find_orphan_sockets(state, project=project),
         drafts=[each for each in find_orphan_drafts(state, project=project) if os.path.dirname(each.path) not in going],
         boxes=find_orphan_boxes(state),  # Of any project: nobody can use them any more.
+        worktrees=find_going_with(state, gone),
     )
+
+
+def count_newer(state: str, choice: PruneFilter) -> int:
+    """How many runs more it would find if none of them were too young."""
+    every = _select_rows(state, msgspec.structs.replace(choice, before=math.inf))
+    return len(every) - len(_select_rows(state, choice))
 
 
 def prune(state: str, found: PruneResult, *, report: Report = ignore_progress) -> PruneResult:
@@ -110,6 +124,7 @@ def prune(state: str, found: PruneResult, *, report: Report = ignore_progress) -
         sockets=_select_deleted(found.sockets),
         drafts=_select_deleted(found.drafts),
         boxes=_select_deleted(found.boxes),
+        worktrees=[each for each in found.worktrees if not os.path.lexists(each.worktree.path)],
         problems=problems,
     )
 
@@ -121,7 +136,17 @@ def _select_rows(state: str, choice: PruneFilter) -> list[Row]:
     rows = [row for row in list_runs(state) if row.outcome in wanted]
     rows = [row for row in rows if scope is None or scope.matches(row.project, row.cwd)]
     rows.sort(key=lambda row: row.run_id, reverse=True)
-    return [row for row in rows[choice.keep :] if row.started_at + row.duration_s < choice.before]
+    rows = [row for row in rows[choice.keep :] if row.started_at + row.duration_s < choice.before]
+    if choice.keep_failed:
+        rows = [row for row in rows if row.outcome == "completed"]
+    return _leave_needed(state, rows, lost="lost" not in choice.outcomes)
+
+
+def _leave_needed(state: str, rows: list[Row], *, lost: bool) -> list[Row]:
+    """Without what a loop needs that lives, or that was lost and waits to go on, unless those were asked for."""
+    works = list_needing(state, lost=lost) if rows else set[str]()
+    needed = list_needed(state, list_ended(state), works) if works else set[str]()
+    return [row for row in rows if row.run_id not in needed]
 
 
 def _build_old_run(state: str, row: Row) -> OldRun:

@@ -1,11 +1,15 @@
 """What living sessions wait for: every question of this machine's runs that is open, found by its id."""
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from inspan.errors import RunNotFound, StateUnusable
 from inspan.folds.session import OpenQuestion, SessionFold
 from inspan.stores.event_log import iter_log
 from inspan.stores.run_folder import RunFolder, active_runs, is_locked
+
+from .find import find_run_folder
 
 
 class AskedQuestion(NamedTuple):
@@ -22,18 +26,43 @@ def list_questions(state: str) -> list[AskedQuestion]:
     return sorted(found, key=lambda each: each.asked_at)
 
 
-def find_question(state: str, name: str) -> AskedQuestion:
-    """The open question of this id, or unique part of one; raises `RunNotFound`."""
-    questions = list_questions(state)
-    found = [each for each in questions if each.question.id == name]
-    found = found or [each for each in questions if name and name in each.question.id]
+def find_question(state: str, name: str, *, run: str = "") -> AskedQuestion:
+    """The open question of this id, or unique part of one, of one `run` where that is named, here or as `RUN/ID`.
+
+    Raises `RunNotFound`.
+    """
+    found = _match_questions(_list_asked_by(state, run), name)
+    before, _, after = name.rpartition("/")
+    if not found and before and after and not run:
+        with suppress(RunNotFound):  # An id may have a slash of its own.
+            found = _match_questions(_list_asked_by(state, before), after)
     if len(found) == 1:
         return found[0]
     if found:
-        names = ", ".join(each.question.id for each in found)
-        raise RunNotFound(f"{name!r} is part of more than one question's id.", next_step=f"Add characters: {names}.")
+        raise _tell_apart(name, found)
     step = "`inspan approvals` lists those that are open; one that was answered, or has timed out, is closed."
     raise RunNotFound(f"There is no open question {name!r}.", next_step=step)
+
+
+def _list_asked_by(state: str, run: str) -> list[AskedQuestion]:
+    folder = find_run_folder(state, run) if run else None
+    return [each for each in list_questions(state) if folder is None or each.folder.run_id == folder.run_id]
+
+
+def _match_questions(questions: Sequence[AskedQuestion], name: str) -> list[AskedQuestion]:
+    same = [each for each in questions if each.question.id == name]
+    return same or [each for each in questions if name and name in each.question.id]
+
+
+def _tell_apart(name: str, found: Sequence[AskedQuestion]) -> RunNotFound:
+    """Two runs may ask by the same id: a person's node has the name that its blueprint gives it."""
+    ids = [each.question.id for each in found]
+    if len(set(ids)) == len(ids):
+        return RunNotFound(
+            f"{name!r} is part of more than one question's id.", next_step=f"Add characters: {', '.join(ids)}."
+        )
+    names = ", ".join(f"{each.folder.run_id}/{each.question.id}" for each in found)
+    return RunNotFound(f"More than one run asks {name!r}.", next_step=f"Name the run, too: {names}.")
 
 
 def _questions_of(folder: RunFolder) -> list[AskedQuestion]:

@@ -7,7 +7,8 @@ from inspan.stores import index
 from inspan.stores.git import SnapshotError
 from inspan.stores.run_folder import RunFolder, run_path
 from inspan.stores.snapshot import Snapshot, list_pairs, load_snapshot
-from inspan.stores.worktree import find_worktree_users, is_below
+from inspan.stores.worktree import find_worktree_users
+from inspan.system.paths import is_within
 
 _MAX_RUNS = 100
 _LITERAL = ":(top,literal)"
@@ -45,7 +46,7 @@ def _list_others(state: str, folder: RunFolder, snapshot: Snapshot) -> Iterator[
     """The folders of the newest ended runs of the same work tree, the newest first."""
 
     def is_there(project: str, cwd: str) -> bool:
-        return is_below(cwd, snapshot.top)
+        return is_within(cwd, snapshot.top)
 
     try:
         rows = index.list_newest(state, limit=_MAX_RUNS, in_scope=is_there)

@@ -20,8 +20,10 @@ from inspan.stores.event_log import iter_log
 from inspan.stores.file_swap import FileSwap, SwapError, recover_swap, swap_files
 from inspan.stores.git import SnapshotError, run_steps
 from inspan.stores.paths import state_error
+from inspan.stores.repository import read_work_tree
 from inspan.stores.run_folder import RunFolder, read_json, write_json
 from inspan.stores.snapshot import Snapshot, build_git, count_lines, load_snapshot
+from inspan.stores.snapshot_steps import is_other_repository_steps
 from inspan.system import file_locks
 
 from .find import refresh_summary, refuse_running
@@ -140,7 +142,18 @@ def _load_snapshots(state: str, folder: RunFolder) -> Snapshot:
     top = snapshot.checkout or snapshot.top
     if not os.path.isdir(top):
         raise _unusable_error(folder, f"The work tree {top} is gone.")
+    if _is_other_repository(folder, snapshot, top):
+        raise _unusable_error(folder, f"The repository in {top} is not the one in which it worked.")
     return msgspec.structs.replace(snapshot, top=top)
+
+
+def _is_other_repository(folder: RunFolder, snapshot: Snapshot, top: str) -> bool:
+    """Whether another one stands at its path by now: there, the same lines may be somebody else's."""
+    found = read_work_tree(top)
+    try:
+        return found is not None and run_steps(is_other_repository_steps(folder.path, snapshot, found), limit_s=LIMIT_S)
+    except SnapshotError as error:
+        raise _unusable_error(folder, str(error)) from error
 
 
 def _unusable_error(folder: RunFolder, problem: str) -> UndoRefused:

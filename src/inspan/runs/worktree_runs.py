@@ -5,11 +5,13 @@ What lies in the folder of worktrees and has no record, as after a crash, is ado
 
 import os
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
 from inspan.errors import RunBusy, StateUnusable
 from inspan.protocol.ids import RunId
+from inspan.stores.box_folder import find_boxes_in
 from inspan.stores.git import read_file
 from inspan.stores.orphans import list_run_folders
 from inspan.stores.repository import find_repository
@@ -18,7 +20,6 @@ from inspan.stores.worktree import (
     Worktree,
     find_worktree,
     find_worktree_users,
-    is_below,
     list_worktree_paths,
     load_worktree,
     lock_worktree,
@@ -26,6 +27,9 @@ from inspan.stores.worktree import (
     save_worktree,
 )
 from inspan.stores.worktree_removal import remove_worktree
+from inspan.system.paths import is_within
+
+from .relations import list_living, read_relation
 
 
 def remove_worktree_of_run(state: str, folder: RunFolder) -> None:
@@ -41,6 +45,12 @@ def remove_worktree_of_run(state: str, folder: RunFolder) -> None:
         worktree = adopt(worktree.path) or worktree
         refuse_used(state, worktree)
         remove_worktree(worktree, forget=True)
+
+
+def goes_with_runs(state: str, worktree: Worktree, going: AbstractSet[str]) -> bool:
+    """Whether a worktree is removed when these runs are deleted: none but they worked in it."""
+    runs = {*list_runs_in(state, worktree)} or {worktree.id}
+    return runs <= going
 
 
 def adopt(path: str) -> Worktree | None:
@@ -108,17 +118,33 @@ def list_runs_in(state: str, worktree: Worktree) -> Iterator[str]:
     """The runs of its project that work or worked in a worktree."""
     for entry in list_run_folders(state, project=worktree.project):
         folder = RunFolder(run_id=RunId(entry.name), path=entry.path)
-        if is_below(read_run_cwd(folder), worktree.path):
+        if is_within(read_run_cwd(folder), worktree.path):
             yield folder.run_id
 
 
-def refuse_used(state: str, worktree: Worktree) -> None:
-    """Raises `RunBusy` while a run works in a worktree."""
-    users = find_worktree_users(state, worktree.path)
+def find_users(state: str, worktree: Worktree) -> list[str]:
+    """The living runs and open sandboxes that work in a worktree, and the living loops and blueprints whose runs did:
+    the next of them will."""
+    loops = list_living(state)
+    paths = list(list_run_folders(state, project=worktree.project)) if loops else []
+    folders = [RunFolder(run_id=RunId(entry.name), path=entry.path) for entry in paths]
+    inside = [folder for folder in folders if is_within(read_run_cwd(folder), worktree.path)]
+    parents = {read_relation(folder, "parent") for folder in inside}
+    parents |= {read_relation(folder, "parent") for folder in folders if folder.run_id in parents}
+    runs = find_worktree_users(state, worktree.path)
+    return [*runs, *sorted(loops & parents), *find_boxes_in(state, worktree.path)]
+
+
+def refuse_used(state: str, worktree: Worktree, *, besides: str = "") -> None:
+    """Raises `RunBusy` while a run, a loop or an open sandbox works in a worktree, `besides` that one."""
+    users = [user for user in find_users(state, worktree) if user != besides]
     folder = None if users else find_folder(state, worktree)
     # A run that is being started has no description yet.
     if folder and is_locked(folder) and not read_run_cwd(folder):
         users = [folder.run_id]
+    if users and users[0] in find_boxes_in(state, worktree.path):
+        message = f"A program has a sandbox open that works in the worktree {worktree.path}."
+        raise RunBusy(message, next_step="Wait for that program, or end it.")
     if users:
         raise RunBusy(
             f"Run {users[0]} is working in the worktree {worktree.path}.",

@@ -38,8 +38,19 @@ _ALWAYS = (
     "(allow file-read-metadata)",
     '(allow mach-lookup (global-name "com.apple.system.opendirectoryd.libinfo"))',
 )
-# What git runs later, outside of the box.
-_GIT_FILES = ("config", "config.worktree", "commondir", "hooks", "modules", "worktrees")
+# What git runs later, outside of the box, and what it takes from elsewhere.
+_GIT_FILES = (
+    "config",
+    "config.worktree",
+    "commondir",
+    "hooks",
+    "modules",
+    "worktrees",
+    "remotes",
+    "branches",
+    "objects/info/alternates",
+    "objects/info/http-alternates",
+)
 
 
 def build_profile(box: Box) -> str:

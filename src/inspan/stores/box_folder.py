@@ -36,6 +36,7 @@ class BoxFolder(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True):
     groups: list[str] = []
+    worktree: str = ""
 
 
 def claim_box(state: str) -> BoxFolder:
@@ -58,18 +59,44 @@ def claim_box(state: str) -> BoxFolder:
     return BoxFolder(path=path, lock=lock)
 
 
-def record_groups(folder: BoxFolder, groups: list[str]) -> None:
+def record_box(folder: BoxFolder, *, groups: list[str], worktree: str = "") -> None:
     """Written before they are made: whoever is killed in between leaves none that nobody knows of."""
-    write_text(os.path.join(folder.path, _RECORD), msgspec.json.encode(_Record(groups=groups)).decode())
+    record = _Record(groups=groups, worktree=worktree)
+    write_text(os.path.join(folder.path, _RECORD), msgspec.json.encode(record).decode())
 
 
 def read_groups(path: str) -> list[str]:
     """The control groups of a box, by its folder; none where it has no record."""
+    return _read(path).groups
+
+
+def find_boxes_in(state: str, worktree: str) -> list[str]:
+    """The names of the sandboxes that are open and work in a worktree, by its path."""
+    boxes = os.path.join(state, "boxes")
+    try:
+        names = [name for name in sorted(os.listdir(boxes)) if not name.endswith(_DRAFT)]
+    except OSError:
+        return []
+    inside = [name for name in names if _read(os.path.join(boxes, name)).worktree == worktree]
+    return [name for name in inside if file_locks.is_held(os.path.join(boxes, name, _LOCK))]
+
+
+def has_open_boxes(state: str, *, besides: str = "") -> bool:
+    """Whether any sandbox is open, `besides` the one of this name, wherever it works."""
+    boxes = os.path.join(state, "boxes")
+    try:
+        others = [name for name in os.listdir(boxes) if name != besides]
+        return any(file_locks.is_held(os.path.join(boxes, name, _LOCK)) for name in others)
+    except OSError:
+        return False
+
+
+def _read(path: str) -> _Record:
     try:
         with open(os.path.join(path, _RECORD), "rb") as file:
-            return msgspec.json.decode(file.read(), type=_Record).groups
+            return msgspec.json.decode(file.read(), type=_Record)
     except (OSError, msgspec.MsgspecError):
-        return []
+        return _Record()
 
 
 def snapshots_of(path: str) -> str:

@@ -15,16 +15,18 @@ from . import file_versions
 from .file_swap import FileSwap, SwapError, recover_swap, swap_files
 from .file_versions import ABSENT, GITLINK_MODE, Version, lstat_inside
 from .git import Git, SnapshotError, Steps, check_step, read_file, run_steps
-from .git_tree import tree_steps
+from .git_tree import FileNotKept, tree_steps
 from .repository import Repository, find_repository
 from .run_folder import write_text
 from .snapshot import RAW_DIFF, VersionPair, build_git, parse_pairs
 from .snapshot_steps import first_snapshot_steps
 
 _LIMIT_S = 600.0
+# All that one snapshot copies: files that are neither ignored nor in the repository, or differ from it.
+LIMIT_BYTES = 1024**3
 _RESTORE = "restore"
 _FOLDER_MODE = "040000"
-_PLAIN_MODES = (0o644, 0o755, 0o777)
+_PLAIN_MODES, _PERMISSIONS = (0o644, 0o755, 0o777), 0o777
 _NAMED_FILES = 20
 _RETRY = "Nothing was put back. Look at these files, and try again."
 
@@ -46,6 +48,8 @@ class Checkpoints:
             modes = run_steps(self._modes_steps(), limit_s=_LIMIT_S)
         except SnapshotError as error:
             step = "Check that git is installed and that the folder can be read."
+            if isinstance(error, FileNotKept):
+                step = "Move it away, or have git ignore it: what `.gitignore` names is neither kept nor put back."
             raise UndoRefused(f"No snapshot was taken of {self._work_dir}: {error}", next_step=step) from error
         self._taken[name] = modes
         return name
@@ -74,10 +78,12 @@ class Checkpoints:
     def _take_steps(self) -> Steps[str]:
         if not self._top:
             repository = find_repository(self._work_dir) or self._make_repository()
-            first = yield from first_snapshot_steps(self._folder, repository, hidden=self._hidden)
+            first = yield from first_snapshot_steps(
+                self._folder, repository, hidden=self._hidden, take_steps=_take_whole_steps
+            )
             self._top = repository.top
             return first.before
-        return (yield from tree_steps(build_git(self._folder, top=self._top)))
+        return (yield from _take_whole_steps(build_git(self._folder, top=self._top)))
 
     def _modes_steps(self) -> Steps[dict[str, int]]:
         """The permissions of files that git does not keep, by their paths."""
@@ -85,7 +91,7 @@ class Checkpoints:
         yield from check_step(git.step("ls-files", "-z", stdout="listed"))
         names = [os.fsdecode(name) for name in read_file(git.file("listed")).split(b"\0") if name]
         places = {name: _find_place(self._top, name) for name in names}
-        modes = {name: stat.S_IMODE(found.st_mode) for name, found in places.items() if found}
+        modes = {name: found.st_mode & _PERMISSIONS for name, found in places.items() if found}
         return {name: mode for name, mode in modes.items() if mode not in _PLAIN_MODES}
 
     def _make_repository(self) -> Repository:
@@ -107,7 +113,7 @@ class Checkpoints:
             git_dir=git.git_dir, top=os.path.join(work, "files"), run_id="", scratch=os.path.join(work, "scratch")
         )
         yield from file_versions.lay_rules_steps(staged, self._top, wanted)
-        yield from _refuse_steps(staged, pairs, wanted)
+        yield from _refuse_steps(staged, self._top, pairs, wanted)
         yield from file_versions.checkout_steps(staged, wanted)
         for path, mode in self._taken[name].items():
             if path in wanted and not os.path.islink(written := os.path.join(staged.top, path)):
@@ -132,6 +138,11 @@ class Checkpoints:
             swap_files(self._work_dir, needed, folder=work, kept=(self._work_dir,))
 
 
+def _take_whole_steps(git: Git) -> Steps[str]:
+    """What cannot be put back later is refused now."""
+    return tree_steps(git, whole=True, limit_bytes=LIMIT_BYTES)
+
+
 def recover_restore(folder: str) -> None:
     """Takes back a restore in the middle of which the program was killed, by the folder of its snapshots; raises
     `OSError`.
@@ -147,7 +158,7 @@ def _read_version(mode: str, name: str) -> Version:
     return ABSENT if mode == ABSENT.mode else Version(mode, name)
 
 
-def _refuse_steps(staged: Git, pairs: Sequence[VersionPair], wanted: Mapping[str, Version]) -> Steps[None]:
+def _refuse_steps(staged: Git, top: str, pairs: Sequence[VersionPair], wanted: Mapping[str, Version]) -> Steps[None]:
     """Raises `SnapshotError` with the files of which the snapshot does not know enough."""
     versions = {path: _read_version(pair.modes[0], pair.objects[0]) for pair in pairs for path in (pair.path,)}
     every = {*versions.values(), *wanted.values()}
@@ -158,7 +169,9 @@ def _refuse_steps(staged: Git, pairs: Sequence[VersionPair], wanted: Mapping[str
         path
         for path in wanted
         if path in filtered
-        or {versions[path], wanted[path]} & not_kept
+        or wanted[path] in not_kept
+        # A file that goes is not needed any more; a repository is a folder, which does not go.
+        or (versions[path] in not_kept and os.path.isdir(os.path.join(top, path)))
         or GITLINK_MODE in (versions[path].mode, wanted[path].mode)
     ]
     if unknown:

@@ -1,11 +1,12 @@
 """The event log of one run: append-only, one checked record per line. It is the truth about the run."""
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 
 from inspan.errors import LogBroken, LogTooNew, RunBusy
-from inspan.protocol.wire import SCHEMA, BrokenRecord, Record, decode_record, encode_records, is_last, schema_of
+from inspan.protocol.wire import SCHEMA, BrokenRecord, Record, decode_event, encode_records, schema_of, unpack_record
 from inspan.system.platform import reserve_space
 
 from .paths import open_nonblocking, state_error
@@ -14,6 +15,7 @@ SYNC_EVENTS = 256
 SYNC_S = 0.2
 # Room kept aside so that a full disk can still be told in the log.
 _BLOCK_BYTES = 1 << 20
+_BEGINS_END = re.compile(rb'\{\s*"kind"\s*:\s*"run_ended"').match
 _RESERVE_BYTES = 16 * 1024
 
 
@@ -148,17 +150,41 @@ class LogReader:
 
     def read(self) -> Iterator[Record]:
         """The records that are new since the last call."""
+        for number, at, body in self.read_encoded():
+            yield Record(number, at, decode_event(body, schema=self._schema))
+
+    def read_encoded(self) -> Iterator[tuple[int, float, bytes]]:
+        """The same with events as they are written, in this log's own schema: their number, time and spelling."""
         for line, is_last_line in self._lines():
             try:
-                record = self._record(line)
+                number, at, body = self._check(line)
             except BrokenRecord as error:
                 if is_last_line:
                     return
                 raise self._damage_error(error) from error
             self._offset += len(line) + 1
-            self._last = record.number
-            self.ended = is_last(record.event)
-            yield record
+            self._last = number
+            self.ended = _BEGINS_END(body) is not None
+            yield number, at, body
+
+    def skip(self, count: int) -> None:
+        """Goes on behind so many records, or the last that is there; what is in them is not looked at."""
+        try:
+            with open(self._path, "rb", opener=open_nonblocking) as file:
+                self._read_schema(file.readline())
+                file.seek(0)
+                while self._last < count and (line := file.readline()).endswith(b"\n"):
+                    self._offset += len(line)
+                    self._last += 1
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise state_error(self._path, error) from error
+
+    @property
+    def schema(self) -> int:
+        """The schema of what was read."""
+        return self._schema
 
     def _lines(self) -> Iterator[tuple[bytes, bool]]:
         """Each whole line that is new, and whether nothing stands behind it; a log may be larger than the memory."""
@@ -188,18 +214,21 @@ class LogReader:
     def last_number(self) -> int:
         return self._last
 
-    def _record(self, line: bytes) -> Record:
+    def _check(self, line: bytes) -> tuple[int, float, bytes]:
         if self._last == 0:
-            self._schema = schema_of(line)
-            if self._schema > SCHEMA:
-                raise LogTooNew(
-                    f"{self._path} has schema {self._schema}; this inspan reads up to {SCHEMA}.",
-                    next_step="Upgrade inspan to read this run.",
-                )
-        record = decode_record(line, schema=self._schema)
-        if record.number != self._last + 1:
-            raise BrokenRecord(f"record {record.number} stands where {self._last + 1} is due")
-        return record
+            self._read_schema(line)
+        number, at, body = unpack_record(line)
+        if number != self._last + 1:
+            raise BrokenRecord(f"record {number} stands where {self._last + 1} is due")
+        return number, at, body
+
+    def _read_schema(self, line: bytes) -> None:
+        self._schema = schema_of(line)
+        if self._schema > SCHEMA:
+            raise LogTooNew(
+                f"{self._path} has schema {self._schema}; this inspan reads up to {SCHEMA}.",
+                next_step="Upgrade inspan to read this run.",
+            )
 
     def _damage_error(self, error: BrokenRecord) -> LogBroken:
         return LogBroken(

@@ -2,6 +2,8 @@
 
 What is new is written first, beside what is there; then names change, and nothing has to be written any more. What was
 there is kept until all names have changed, and put back if one cannot. After a crash, `recover_swap` does that.
+
+Somebody may work in the tree meanwhile, and confined to it: so nothing is reached by way of a link (`OpenTree`).
 """
 
 import errno
@@ -13,11 +15,14 @@ from contextlib import suppress
 
 import msgspec
 
+from inspan.system.paths import is_below
+
 from .git import read_file, write_file
+from .open_tree import OpenTree
 
 _HOLD = ".inspan-undo-"
 _JOURNAL, _COMMITTED = "journal", "committed"
-_EXECUTE = 0o111
+_EXECUTE, _PERMISSIONS = 0o111, 0o777
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -46,72 +51,90 @@ def swap_files(top: str, swaps: Sequence[FileSwap], *, folder: str, kept: Sequen
     hold = os.path.join(top, f"{_HOLD}{os.urandom(6).hex()}")
     _write_journal(folder, hold, swaps)
     done: list[_Act] = []
+    tree = OpenTree(hold)
     try:
-        os.mkdir(hold, 0o700)
+        tree.open(make=True)
         for number, swap in enumerate(swaps):
             if swap.source:
-                _write_draft(swap, _draft(hold, number))
-        _change_names(top, hold, swaps, done, kept=kept)
+                _write_draft(tree, swap, _draft(hold, number))
+        _change_names(tree, top, hold, swaps, done, kept=kept)
         os.rename(os.path.join(folder, _JOURNAL), os.path.join(folder, _COMMITTED))
     except BaseException as error:
-        problems = _take_back(done)
+        problems = _take_back(tree, done)
         if not problems:
-            shutil.rmtree(hold, ignore_errors=True)
+            tree.remove_hold()
             os.unlink(os.path.join(folder, _JOURNAL))
         if isinstance(error, OSError):
             raise SwapError(error, problems) from error
         raise
-    shutil.rmtree(hold, ignore_errors=True)
-    os.unlink(os.path.join(folder, _COMMITTED))
+    else:
+        tree.remove_hold()
+        os.unlink(os.path.join(folder, _COMMITTED))
+    finally:
+        tree.close()
 
 
 def recover_swap(folder: str) -> None:
     """Puts back what a swap that was killed has moved away, and removes what it had written; raises `OSError`."""
     for name in (_COMMITTED, _JOURNAL):
         path = os.path.join(folder, name)
-        with suppress(FileNotFoundError):
+        if os.path.exists(path):
             hold, *targets = [os.fsdecode(word) for word in read_file(path).split(b"\0")]
-            for number, target in enumerate(targets if name == _JOURNAL else ()):
-                _put_back(_aside(hold, number), target)
-            shutil.rmtree(hold, ignore_errors=True)
+            _recover(hold, targets if name == _JOURNAL else ())
             os.unlink(path)
 
 
-def _put_back(aside: str, target: str) -> None:
+def _recover(hold: str, targets: Sequence[str]) -> None:
+    tree = OpenTree(hold)
+    try:
+        tree.open(make=False)
+    except FileNotFoundError:
+        return  # Nothing was moved yet, or the whole work tree is gone.
+    else:
+        for number, target in enumerate(targets):
+            _put_back(tree, _aside(hold, number), target)
+        tree.remove_hold()
+    finally:
+        tree.close()
+
+
+def _put_back(tree: OpenTree, aside: str, target: str) -> None:
     """Puts a file back that was moved away, unless another is in its place; empty folders give way."""
-    if not os.path.lexists(aside):
+    if not tree.look(aside):
         return
-    for folder, _, _ in os.walk(target, topdown=False):
-        with suppress(OSError):  # Something is in it.
-            os.rmdir(folder)
-    if not os.path.lexists(target):
+    tree.remove_empty_folders(target)
+    if not tree.look(target):
         with suppress(FileExistsError, NotADirectoryError):  # A new file is in the place of a folder above it.
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            os.rename(aside, target)
+            _make_parents(tree, target, [])
+            tree.rename(aside, target)
 
 
 # A rename (from, to), a folder made ("", path), a folder removed (path, "") with its mode.
 _Act = tuple[str, str, int]
 
 
-def _change_names(top: str, hold: str, swaps: Sequence[FileSwap], done: list[_Act], *, kept: Sequence[str]) -> None:
+def _change_names(
+    tree: OpenTree, top: str, hold: str, swaps: Sequence[FileSwap], done: list[_Act], *, kept: Sequence[str]
+) -> None:
     for number, swap in enumerate(swaps):
         if swap.place:
-            _check_place(swap.target, swap.place)
-            _rename(swap.target, _aside(hold, number), done)
-    _remove_empty_folders(top, swaps, done, kept=kept)
+            _check_place(tree, swap.target, swap.place)
+            _rename(tree, swap.target, _aside(hold, number), done)
+    _remove_empty_folders(tree, top, swaps, done, kept=kept)
     for number, swap in enumerate(swaps):
         if swap.source:
-            _make_parents(swap.target, done)
-            _remove_folder(swap.target, done)
-            if os.path.lexists(swap.target):
+            _make_parents(tree, swap.target, done)
+            _remove_folder(tree, swap.target, done)
+            if tree.look(swap.target):
                 raise FileExistsError(errno.EEXIST, "it came up meanwhile", swap.target)
-            _rename(_draft(hold, number), swap.target, done)
+            _rename(tree, _draft(hold, number), swap.target, done)
 
 
-def _check_place(target: str, place: os.stat_result) -> None:
+def _check_place(tree: OpenTree, target: str, place: os.stat_result) -> None:
     """Raises `OSError` for a file that was written to since it was looked at."""
-    now = os.lstat(target)
+    now = tree.look(target)
+    if now is None:
+        raise FileNotFoundError(errno.ENOENT, "it is gone", target)
     # Of a file with two names, the time of the last change is new as soon as the other name has moved.
     times = ("st_mtime_ns",) if place.st_nlink > 1 else ("st_mtime_ns", "st_ctime_ns")
     for name in ("st_ino", "st_dev", "st_size", *times):
@@ -119,19 +142,22 @@ def _check_place(target: str, place: os.stat_result) -> None:
             raise OSError(errno.EBUSY, "it was changed meanwhile", target)
 
 
-def _remove_empty_folders(top: str, swaps: Sequence[FileSwap], done: list[_Act], *, kept: Sequence[str]) -> None:
+def _remove_empty_folders(
+    tree: OpenTree, top: str, swaps: Sequence[FileSwap], done: list[_Act], *, kept: Sequence[str]
+) -> None:
     """Folders that the removed files leave empty; one that something comes into stays, and so do the `kept`."""
     stays = {top, *kept} | {parent for swap in swaps if swap.source for parent in _list_parents(swap.target)}
     folders = {parent for swap in swaps if swap.place for parent in _list_parents(swap.target)} - stays
     for folder in sorted((each for each in folders if each.startswith(f"{top}/")), key=len, reverse=True):
-        _remove_folder(folder, done)
+        _remove_folder(tree, folder, done)
 
 
-def _remove_folder(path: str, done: list[_Act]) -> None:
-    with suppress(OSError):  # It is none, not empty, or may not go: nothing is lost by a folder that stays.
-        mode = stat.S_IMODE(os.lstat(path).st_mode)
-        os.rmdir(path)
-        done.append((path, "", mode))
+def _remove_folder(tree: OpenTree, path: str, done: list[_Act]) -> None:
+    found = tree.look(path)
+    if found and stat.S_ISDIR(found.st_mode):
+        with suppress(OSError):  # It is not empty, or may not go: nothing is lost by a folder that stays.
+            tree.remove_folder(path)
+            done.append((path, "", stat.S_IMODE(found.st_mode)))
 
 
 def _list_parents(path: str) -> list[str]:
@@ -142,54 +168,60 @@ def _list_parents(path: str) -> list[str]:
     return found
 
 
-def _make_parents(target: str, done: list[_Act]) -> None:
-    missing = [parent for parent in _list_parents(target) if not os.path.isdir(parent)]
+def _make_parents(tree: OpenTree, target: str, done: list[_Act]) -> None:
+    missing = [parent for parent in _list_parents(target) if is_below(parent, tree.top) and not tree.look(parent)]
     for parent in reversed(missing):
-        os.mkdir(parent)
+        tree.make_folder(parent)
         done.append(("", parent, 0))
 
 
-def _rename(source: str, target: str, done: list[_Act]) -> None:
-    os.rename(source, target)
+def _rename(tree: OpenTree, source: str, target: str, done: list[_Act]) -> None:
+    tree.rename(source, target)
     done.append((source, target, 0))
 
 
-def _take_back(done: Sequence[_Act]) -> list[str]:
+def _take_back(tree: OpenTree, done: Sequence[_Act]) -> list[str]:
     """The other way round, as far as it goes; a sentence for each step that does not."""
     problems: list[str] = []
     for source, target, mode in reversed(done):
         try:
             if not source:
-                os.rmdir(target)
+                tree.remove_folder(target)
             elif not target:
-                os.mkdir(source)
-                os.chmod(source, mode)
+                tree.remake_folder(source, mode)
             else:
-                os.rename(target, source)
+                tree.rename(target, source)
         except OSError as error:
             problems.append(f"{source or target}: {error.strerror or error}")
     return problems
 
 
-def _write_draft(swap: FileSwap, draft: str) -> None:
+def _write_draft(tree: OpenTree, swap: FileSwap, draft: str) -> None:
     """The new file under another name, with the permissions of the one that it replaces but for the executable bit."""
+    if os.path.islink(swap.source):
+        tree.create_link(draft, os.readlink(swap.source))
+        return
     try:
-        shutil.copyfile(swap.source, draft, follow_symlinks=False)
+        with open(swap.source, "rb") as source, open(tree.create_file(draft), "wb") as file:
+            shutil.copyfileobj(source, file)
+            file.flush()
+            _set_permissions(file.fileno(), os.fstat(source.fileno()), swap.place)
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        raise OSError(error.errno, error.strerror, swap.target) from error  # It names what it read from.
-    if os.path.islink(draft):
-        return
-    wanted = stat.S_IMODE(os.lstat(swap.source).st_mode)
-    place = swap.place
+        raise OSError(error.errno, error.strerror, swap.target) from error
+
+
+def _set_permissions(draft: int, source: os.stat_result, place: os.stat_result | None) -> None:
+    """Never the bits by which a program runs as its owner: who works in the tree decides on its contents."""
+    wanted = source.st_mode & _PERMISSIONS
     if place and stat.S_ISREG(place.st_mode):
-        mode = stat.S_IMODE(place.st_mode) & ~_EXECUTE
+        mode = place.st_mode & _PERMISSIONS & ~_EXECUTE
         wanted = mode | (mode & 0o444) >> 2 if wanted & _EXECUTE else mode
         if place.st_uid != os.geteuid():
             with suppress(PermissionError):  # Only root can give a file away.
-                os.chown(draft, place.st_uid, place.st_gid)
-    os.chmod(draft, wanted)
+                os.fchown(draft, place.st_uid, place.st_gid)
+    os.fchmod(draft, wanted)
 
 
 def _write_journal(folder: str, hold: str, swaps: Sequence[FileSwap]) -> None:

@@ -7,9 +7,10 @@ What cannot be kept (large, unreadable, no file at all) has a line of text in it
 import os
 import stat
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from .git import Git, SnapshotError, Steps, check_step, read_file, write_file
+from .read_check import find_misread
 from .repository import copy_file
 from .run_folder import remove_file
 
@@ -19,6 +20,9 @@ KEPT_BYTES = 128 * 1024 * 1024
 # A file in `scratch`, beside the index: together they are what the next snapshot starts from.
 STAND_INS = "stand-ins"
 STAND_IN_START = b"Not kept by inspan: "
+_INNER, _UNREADABLE, _CHANGING = "a repository of its own", "not readable", "it was changed while it was read"
+_LINKED_COMMIT = b"160000 "
+_TRIES = 3
 _NO_CONTENT = "neither file, link nor folder"
 _YIELD_EVERY = 500
 _LIST = ("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard")
@@ -27,35 +31,41 @@ _REMOVE = ("update-index", "--force-remove", "-z", "--stdin")
 _PLACE = ("update-index", "--add", "--replace", "-z", "--index-info")
 
 
-def tree_steps(git: Git, *, whole: bool = False) -> Steps[str]:
+class FileNotKept(SnapshotError):
+    """A file that a whole snapshot cannot have."""
+
+
+def tree_steps(git: Git, *, whole: bool = False, limit_bytes: int = sys.maxsize) -> Steps[str]:
     """Brings our index up to date with the work tree and gives the tree's id; raises `SnapshotError`.
 
-    A `whole` tree has every file, however large; one that cannot be had raises. What holds nothing, such as a socket,
-    is not in it.
+    A `whole` tree has every file, as long as all that is copied has no more than `limit_bytes`; one that cannot be had
+    raises `FileNotKept`. What holds nothing, such as a socket, is not in it.
     """
     try:
-        return (yield from _write_tree(git, whole=whole))
+        return (yield from _write_tree(git, whole=whole, limit_bytes=limit_bytes))
     except SnapshotError:  # A file may have changed between two steps.
-        return (yield from _write_tree(git, whole=whole))
+        return (yield from _write_tree(git, whole=whole, limit_bytes=limit_bytes))
 
 
-def _write_tree(git: Git, *, whole: bool) -> Steps[str]:
+def _write_tree(git: Git, *, whole: bool, limit_bytes: int) -> Steps[str]:
     yield from check_step(git.step(*_LIST, stdout="listed"))
     names = list(dict.fromkeys(filter(None, read_file(git.file("listed")).split(b"\0"))))
     behind = _find_behind_links(os.fsencode(git.top), names)
     if behind:  # They are gone: a link is in the place of a folder. Git refuses to look at what is behind one.
         write_file(git.file("removed"), b"".join(name + b"\0" for name in behind))
         yield from check_step(git.step(*_REMOVE, stdin="removed"))
-    limits = (sys.maxsize, sys.maxsize) if whole else (LARGE_BYTES, KEPT_BYTES)
-    updates, stand_ins = yield from _sort_paths(git, [name for name in names if name not in behind], *limits)
+    limits = (limit_bytes, limit_bytes) if whole else (LARGE_BYTES, KEPT_BYTES)
+    known = {} if whole else _read_stand_ins(git)
+    updates, stand_ins = yield from _sort_paths(git, [name for name in names if name not in behind], known, *limits)
     if whole:
-        _refuse_stand_ins(stand_ins)
+        _refuse_stand_ins(stand_ins, limit_bytes)
         stand_ins = {}
     if updates:
-        write_file(git.file("updates"), b"".join(name + b"\0" for name in updates))
-        yield from check_step(git.step(*_UPDATE, stdin="updates"))
-    if whole and updates:
-        yield from _refuse_left_out(git, updates)
+        changing = yield from _update_steps(git, updates)
+        if whole:
+            _refuse_stand_ins(changing, limit_bytes)
+            yield from _refuse_left_out(git, updates)
+        stand_ins |= changing
     index = (yield from _write_stand_ins(git, stand_ins)) if stand_ins else "index"
     yield from check_step(git.step("write-tree", "--missing-ok", stdout="tree", index=index))
     return read_file(git.file("tree")).decode().strip()
@@ -73,10 +83,44 @@ def _find_behind_links(top: bytes, names: Iterable[bytes]) -> set[bytes]:
     return {name for name in names if is_behind(os.path.dirname(name.rstrip(b"/")))}
 
 
-def _refuse_stand_ins(stand_ins: Mapping[bytes, str]) -> None:
-    for name, obstacle in stand_ins.items():
-        if obstacle != _NO_CONTENT:
-            raise SnapshotError(f"{os.fsdecode(name)} cannot be saved: {obstacle}.")
+def _update_steps(git: Git, names: Sequence[bytes]) -> Steps[dict[bytes, str]]:
+    """Has git read these files; gives those that are another each time, with a text that stands in for them."""
+    for _ in range(_TRIES):
+        write_file(git.file("updates"), b"".join(name + b"\0" for name in names))
+        yield from check_step(git.step(*_UPDATE, stdin="updates"))
+        yield from check_step(git.step("ls-files", "--stage", "-z", stdout="staged"))
+        names = yield from _misread_steps(git, set(names))
+        if not names:
+            break
+        # Otherwise git would take what it has read for what is there: it has noted the times of the right file.
+        write_file(git.file("removed"), b"".join(name + b"\0" for name in names))
+        yield from check_step(git.step(*_REMOVE, stdin="removed"))
+    return dict.fromkeys(names, _CHANGING)
+
+
+def _misread_steps(git: Git, names: Collection[bytes]) -> Steps[list[bytes]]:
+    read: dict[bytes, str] = {}
+    for line in read_file(git.file("staged")).split(b"\0"):
+        head, _, name = line.partition(b"\t")
+        if name in names and not head.startswith(_LINKED_COMMIT):
+            read[name] = head.split(b" ")[1].decode()
+    misread: list[bytes] = []
+    for number, name in enumerate(find_misread(git.top, read)):
+        if name is not None:
+            misread.append(name)
+        elif number % _YIELD_EVERY == 0:
+            yield None
+    return misread
+
+
+def _refuse_stand_ins(stand_ins: Mapping[bytes, str], limit_bytes: int) -> None:
+    refused = {name: text for name, text in stand_ins.items() if text != _NO_CONTENT}
+    if refused:
+        name = min(refused)
+        is_large = not refused[name].startswith((_INNER, _UNREADABLE, _CHANGING))
+        reason = f"with it, more than {limit_bytes} bytes would be copied" if is_large else refused[name]
+        more = f" And {len(refused) - 1} more." if len(refused) > 1 else ""
+        raise FileNotKept(f"{os.fsdecode(name)} cannot be saved: {reason}.{more}")
 
 
 def _refuse_left_out(git: Git, names: Iterable[bytes]) -> Steps[None]:
@@ -85,14 +129,14 @@ def _refuse_left_out(git: Git, names: Iterable[bytes]) -> Steps[None]:
     taken = set(read_file(git.file("listed")).split(b"\0"))
     for name in names:
         if name not in taken and os.path.lexists(os.path.join(os.fsencode(git.top), name)):
-            raise SnapshotError(f"{os.fsdecode(name)} cannot be saved: git takes in nothing of that name. Rename it.")
+            raise FileNotKept(f"{os.fsdecode(name)} cannot be saved: git takes in nothing of that name. Rename it.")
 
 
 def _sort_paths(
-    git: Git, names: Iterable[bytes], large_bytes: int, kept_bytes: int
+    git: Git, names: Iterable[bytes], known: Mapping[bytes, str], large_bytes: int, kept_bytes: int
 ) -> Steps[tuple[list[bytes], dict[bytes, str]]]:
-    """The paths that git shall look at, and those that a text stands in for."""
-    top, known = os.fsencode(git.top), _read_stand_ins(git)
+    """The paths that git shall look at, and those that a text stands in for; `known` ones did so the last time."""
+    top = os.fsencode(git.top)
     updates: list[bytes] = []
     files: list[tuple[int, bytes, str]] = []
     stand_ins: dict[bytes, str] = {}
@@ -129,15 +173,15 @@ def _read_stand_ins(git: Git) -> dict[bytes, str]:
 def _inspect_file(path: bytes) -> tuple[int, str, str]:
     """The size of what is there, a text that tells its version, and why its content cannot be had."""
     if path.endswith(b"/"):
-        return 0, "", "a repository of its own"
+        return 0, "", _INNER
     try:
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return 0, "", ""
     except OSError as error:
-        return 0, "", f"not readable: {error.strerror}"
+        return 0, "", f"{_UNREADABLE}: {error.strerror}"
     if stat.S_ISREG(found.st_mode):
-        obstacle = "" if os.access(path, os.R_OK) else "not readable"
+        obstacle = "" if os.access(path, os.R_OK) else _UNREADABLE
         return found.st_size, f"{found.st_size} bytes, last written at {found.st_mtime_ns} ns", obstacle
     return 0, "", "" if stat.S_ISLNK(found.st_mode) or stat.S_ISDIR(found.st_mode) else _NO_CONTENT
 

@@ -21,7 +21,7 @@ from .run_folder import remove_file
 if TYPE_CHECKING:
     import sqlite3
 
-_VERSION = 5
+_VERSION = 6
 # What SQLite answers when the system does not let it: permission, read-only, input and output, full, cannot open.
 _DENIED = frozenset({3, 8, 10, 13, 14})
 _TABLE = """
@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS run (
     started_at REAL NOT NULL, duration_s REAL NOT NULL, outcome TEXT NOT NULL, reason TEXT NOT NULL,
     prompt TEXT NOT NULL, tokens INTEGER NOT NULL, cost_usd REAL, session_id TEXT NOT NULL, cwd TEXT NOT NULL,
     cost_kind TEXT NOT NULL, not_paid_usd REAL, name TEXT NOT NULL, short TEXT NOT NULL,
-    model TEXT NOT NULL, scripted INTEGER NOT NULL,
+    work TEXT NOT NULL, continues TEXT NOT NULL, model TEXT NOT NULL, scripted INTEGER NOT NULL,
     input INTEGER, output INTEGER, cache_read INTEGER, cache_write INTEGER, reasoning INTEGER
 ) WITHOUT ROWID
 """
@@ -41,7 +41,8 @@ _NAMES = (
 
 
 class Row(NamedTuple):
-    """One ended run, as `ps` shows it; `name` is the one that a person gave it, `short` follows from its id."""
+    """One ended run, as `ps` shows it; `name` is the one that a person gave it, `short` follows from its id. With
+    `work` it is a loop, whose runs stand in rows of their own and have the same tokens and dollars."""
 
     run_id: str
     project: str
@@ -60,6 +61,8 @@ class Row(NamedTuple):
     not_paid_usd: float | None = None
     name: str = ""
     short: str = ""
+    work: str = ""
+    continues: str = ""
 
     @property
     def cost(self) -> Cost:
@@ -159,6 +162,11 @@ def list_newest(
         clause += " AND is_meant(project, cwd)"
     is_meant = in_scope.is_meant if isinstance(in_scope, IndexScope) else in_scope
     return _select(state, f"WHERE {clause} ORDER BY run_id DESC LIMIT ?", (*values, limit), is_meant=is_meant)
+
+
+def list_continuing(state: str) -> list[Row]:
+    """Every run and loop that continues one that was lost."""
+    return _select(state, "WHERE continues != ''", ())
 
 
 def find_by_name(state: str, name: str) -> list[Row]:

@@ -8,6 +8,7 @@ import msgspec
 
 from inspan.protocol.amounts import Amounts, period_start
 from inspan.protocol.budget import Budget, Node
+from inspan.protocol.cost import Cost, build_cost
 
 from .ledger_calls import list_pending_calls
 from .ledger_file import LedgerFile, has_ledger
@@ -46,6 +47,14 @@ class BudgetStatus(NamedTuple):
     since: float
     unpriced: int
     estimated: int
+
+    @property
+    def cost(self) -> Cost:
+        """What the node's calls cost; an agent without a gateway tells it once for a run, and has no calls here."""
+        nano, unpriced = self.spent.nano, self.unpriced
+        is_unknown = not self.scripted and unpriced > 0 and not nano and unpriced >= self.spent.calls
+        is_unpriced = self.scripted and not nano
+        return build_cost(None if is_unknown or is_unpriced else nano, paid=not self.scripted, unknown_calls=unpriced)
 
 
 def read_tree(state: str, *, now: float | None = None) -> list[BudgetStatus]:

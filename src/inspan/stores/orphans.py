@@ -38,7 +38,6 @@ class _Session(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     path: str
-    home: str
     runs: tuple[str, ...]
 
 
@@ -51,7 +50,7 @@ def list_run_folders(state: str, *, project: str = "") -> Iterator[os.DirEntry[s
 def find_orphan_sessions(state: str, *, deleted: Set[str] = frozenset()) -> list[Orphan]:
     """Sessions none of whose runs is there any more, counting the runs in `deleted` as gone.
 
-    A session that a process has locked stays, and so does one whose config another session uses.
+    A session that a process has locked stays.
     """
     # Sessions before runs: a run claims its folder first, so that whatever session is seen here has its run below.
     found = [
@@ -60,9 +59,11 @@ def find_orphan_sessions(state: str, *, deleted: Set[str] = frozenset()) -> list
         if each
     ]
     living = {folder.name for folder in list_run_folders(state)} - deleted
-    kept = [each for each in found if not living.isdisjoint(each.runs) or is_held(os.path.join(each.path, "lock"))]
-    needed = {each.name for each in kept} | {each.home for each in kept}
-    return [_build_orphan(each.path) for each in found if each.name not in needed]
+    return [
+        _build_orphan(each.path)
+        for each in found
+        if living.isdisjoint(each.runs) and not is_held(os.path.join(each.path, "lock"))
+    ]
 
 
 def find_orphan_sockets(state: str, *, project: str = "") -> list[Orphan]:
@@ -121,11 +122,11 @@ def _load_session(state: str, folder: os.DirEntry[str]) -> _Session | None:
         record = read_session(state, folder.name)
     except StateUnusable:
         named = [run.run_id for run in all_runs(state) if _belongs_to(run, folder.name)]
-        return _Session(name=folder.name, path=folder.path, home="", runs=(folder.name, *named))
+        return _Session(name=folder.name, path=folder.path, runs=(folder.name, *named))
     if record:
-        return _Session(name=folder.name, path=folder.path, home=record.home, runs=record.runs)
+        return _Session(name=folder.name, path=folder.path, runs=record.runs)
     if RUN_ID.fullmatch(folder.name):
-        return _Session(name=folder.name, path=folder.path, home="", runs=(folder.name,))
+        return _Session(name=folder.name, path=folder.path, runs=(folder.name,))
     return None
 
 

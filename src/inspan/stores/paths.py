@@ -1,20 +1,37 @@
 """Which folders inspan uses, after the XDG rules; nothing is created by looking them up."""
 
+import errno
 import os
 import stat
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 
-from inspan.errors import StateUnusable
+from inspan.errors import BadInput, StateUnusable
+from inspan.system.paths import find_home
+
+STATE_VARIABLE = "INSPAN_STATE"
+"""Names the state folder itself; it goes before XDG_STATE_HOME."""
+
+ROOTS_VARIABLE = "INSPAN_ROOTS"
+"""Folders, between colons, below which alone a run with a sandbox works. A server sets it for what it starts."""
 
 FREE_SPACE_HINT = "Check its owner and free space, or set XDG_STATE_HOME to another folder."
 _RUNTIME_HINT = "Remove what lies there, or set XDG_RUNTIME_DIR to a folder of yours."
+_DESCRIPTOR_HINTS = {
+    errno.EMFILE: "Let this process have more open files (`ulimit -n`), or close some.",
+    errno.ENFILE: "Let the system have more open files (`sysctl fs.file-max`), or close some.",
+}
 _SOCKET_PATH_BYTES = 107
 
 
 def state_home(env: Mapping[str, str] = os.environ) -> str:
-    """The folder of everything durable."""
+    """The folder of everything durable; raises `BadInput` where a variable of ours names one that depends on where it
+    is read."""
+    if given := env.get(STATE_VARIABLE, ""):
+        if not os.path.isabs(given):
+            raise BadInput(STATE_VARIABLE, given, "it is not a whole path.", next_step="Begin it with /.")
+        return given
     return os.path.join(_read_absolute(env, "XDG_STATE_HOME") or _join_home(env, ".local/state"), "inspan")
 
 
@@ -95,9 +112,9 @@ def open_nonblocking(path: str, flags: int) -> int:
 
 def state_error(path: str, error: OSError) -> StateUnusable:
     """The sentence for a file of the state folder that the system refuses."""
+    hint = _RUNTIME_HINT if path == runtime_home() else FREE_SPACE_HINT
     return StateUnusable(
-        f"Cannot use {path}: {error.strerror or error}.",
-        next_step=_RUNTIME_HINT if path == runtime_home() else FREE_SPACE_HINT,
+        f"Cannot use {path}: {error.strerror or error}.", next_step=_DESCRIPTOR_HINTS.get(error.errno or 0, hint)
     )
 
 
@@ -108,4 +125,4 @@ def _read_absolute(env: Mapping[str, str], name: str) -> str:
 
 
 def _join_home(env: Mapping[str, str], path: str) -> str:
-    return os.path.join(env.get("HOME") or os.path.expanduser("~"), path)
+    return os.path.join(find_home(env), path)

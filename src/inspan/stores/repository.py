@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from inspan.errors import SandboxUnusable
+from inspan.system.paths import is_below, is_within
 from inspan.system.platform import copy_content
 
 from .git import Git, write_file
@@ -45,9 +45,9 @@ _FIXED_SETTINGS = {
     "splitIndex": "false",
     "untrackedCache": "false",
 }
+# What git itself makes in git data.
+_GIT_FOLDERS = ("branches", "hooks", "info", "logs", "modules", "objects", "refs", "remotes", "worktrees")
 _OBJECT_FORMAT = "extensions.objectformat"
-# How deep, and how many of them, is looked for repositories inside of a folder.
-_NESTED_LEVELS, _MOST_FOLDERS, _MOST_NESTED = 3, 5_000, 50
 _GLOB_CHARACTERS = "\\*?[ "
 
 
@@ -63,54 +63,54 @@ def find_repository(folder: str) -> Repository | None:
     """The repository whose work tree holds this folder; no program is run, nothing is followed that is not a file."""
     top = folder
     while True:
-        git_dir = _find_git_dir(os.path.join(top, ".git"))
-        if git_dir:
-            return Repository(top=top, git_dir=git_dir, common=_find_common_dir(git_dir))
+        if found := read_work_tree(top):
+            return found
         parent = os.path.dirname(top)
         if parent == top:
             return None
         top = parent
 
 
-def find_nested_repositories(folder: str) -> list[Repository]:
-    """The repositories in the first levels of folders below this one; raises `SandboxUnusable` for too many to look at.
-
-    A repository that lies deeper is not found.
-    """
-    found: list[Repository] = []
-    level, looked_at = [folder], 0
-    for _ in range(_NESTED_LEVELS):
-        level = [below for each in level for below in _list_folders(each)]
-        looked_at += len(level)
-        if looked_at > _MOST_FOLDERS:
-            break
-        for each in level:
-            if git_dir := _find_git_dir(os.path.join(each, ".git")):
-                found.append(Repository(top=each, git_dir=git_dir, common=_find_common_dir(git_dir)))
-    if len(found) > _MOST_NESTED:
-        raise SandboxUnusable(
-            f"{folder} holds {len(found)} git repositories, of which a sandbox can protect {_MOST_NESTED}.",
-            next_step="Work in one of them, or in a folder with fewer.",
-        )
-    return found
+def read_work_tree(folder: str) -> Repository | None:
+    """The repository of which this folder itself is the work tree."""
+    git_dir = _find_git_dir(os.path.join(folder, ".git"))
+    return Repository(top=folder, git_dir=git_dir, common=_find_common_dir(git_dir)) if git_dir else None
 
 
-def _list_folders(folder: str) -> list[str]:
+def read_bare_repository(folder: str) -> Repository | None:
+    """The repository without a work tree that this folder itself is."""
+    if not is_bare_repository(folder):
+        return None
+    return Repository(top=folder, git_dir=folder, common=_find_common_dir(folder))
+
+
+def read_inode(folder: str) -> int:
+    """What a folder keeps when it is moved; 0 where nobody knows."""
     try:
-        with os.scandir(folder) as entries:
-            return [each.path for each in entries if each.name != ".git" and each.is_dir(follow_symlinks=False)]
+        return os.stat(folder).st_ino
     except OSError:
-        return []
+        return 0
+
+
+def is_whole(repository: Repository) -> bool:
+    """Whether all of the git data lies where the repository does: in `.git`, in another folder of the work tree that
+    `.git` names, or, without a work tree, in the folder itself.
+    """
+    top, data = repository.top, repository.git_dir
+    if repository.common != data or data in (top, os.path.join(top, ".git")):
+        return repository.common == data
+    inside = os.path.join(os.path.realpath(top), os.path.relpath(data, top))
+    return is_within(data, top) and os.path.realpath(data) == inside
 
 
 def is_own_git_data(repository: Repository) -> bool:
-    """Whether the git data is of this work tree by its own word, too: it lies in `.git`, is of a worktree whose record
+    """Whether the git data is of this work tree by its own word, too: it lies in there, is of a worktree whose record
     names the tree, or of a submodule whose settings do.
     """
     pointer = os.path.join(repository.top, ".git")
     if repository.common == repository.git_dir:
         named = _read_work_tree_setting(repository.common)
-        return repository.git_dir == pointer or (
+        return is_whole(repository) or (
             bool(named) and _is_same(os.path.join(repository.common, named), repository.top)
         )
     back = os.fsdecode(read_plain_file(os.path.join(repository.git_dir, "gitdir"), limit_bytes=_POINTER_BYTES)).strip()
@@ -124,7 +124,7 @@ def _is_same(path: str, other: str) -> bool:
 
 def find_bare_repository(folder: str) -> str:
     """The repository without a work tree that this folder is, or lies in; empty where there is none."""
-    while not _is_bare(folder):
+    while not is_bare_repository(folder):
         parent = os.path.dirname(folder)
         if parent == folder:
             return ""
@@ -132,9 +132,21 @@ def find_bare_repository(folder: str) -> str:
     return folder
 
 
-def _is_bare(folder: str) -> bool:
-    is_whole = all(os.path.isdir(os.path.join(folder, name)) for name in ("objects", "refs"))
-    return is_whole and os.path.isfile(os.path.join(folder, "HEAD"))
+def find_git_data_around(folder: str) -> str:
+    """The git data that a folder is a part of, being in one of the folders that git itself makes; empty for any other,
+    and in a work tree that lies in there.
+    """
+    data, tree = find_bare_repository(folder), find_repository(folder)
+    part = os.path.relpath(folder, data).partition(os.sep)[0] if data else ""
+    return data if part in _GIT_FOLDERS and not (tree and is_below(tree.top, data)) else ""
+
+
+def is_bare_repository(folder: str) -> bool:
+    """Whether a folder is git data itself, and no `.git` of a work tree is needed for git to use it."""
+    if not os.path.isfile(os.path.join(folder, "HEAD")):
+        return False
+    common = _find_common_dir(folder)
+    return all(os.path.isdir(os.path.join(common, name)) for name in ("objects", "refs"))
 
 
 def find_repository_folder(top: str) -> str:

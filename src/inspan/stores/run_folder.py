@@ -16,6 +16,9 @@ from inspan.system.atomic_file import replace_file
 
 from .paths import make_private_folder, open_nonblocking, socket_path, state_error
 
+SOCKET_LINK = "socket"
+"""The link in a run's folder that leads to its control socket."""
+
 _MAX_BUMPS = 1000
 _MAX_TAKEN = 4000
 _taken: dict[str, object] = {}
@@ -41,12 +44,26 @@ class RunFolder(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def socket(self) -> str:
+        """Where its owner takes commands: another user session's folder for sockets may not be ours."""
+        try:
+            return os.readlink(self.file(SOCKET_LINK))
+        except OSError:
+            return self.own_socket
+
+    @property
+    def own_socket(self) -> str:
+        """Where this process would take commands for it."""
         return socket_path(self.path, self.run_id)
+
+
+def task_path(state: str, *, project: str, task: str) -> str:
+    """Where a task's folder lies, with its runs."""
+    return os.path.join(state, "projects", project, task)
 
 
 def run_path(state: str, *, project: str, task: str, run_id: str) -> str:
     """Where a run's folder lies."""
-    return os.path.join(state, "projects", project, task, "runs", run_id)
+    return os.path.join(task_path(state, project=project, task=task), "runs", run_id)
 
 
 def project_and_task_of(folder: RunFolder) -> tuple[str, str]:
@@ -55,17 +72,18 @@ def project_and_task_of(folder: RunFolder) -> tuple[str, str]:
     return project, task
 
 
+def find_task_files(folder: RunFolder) -> str:
+    """The folder that all runs of a run's task share, and their agents know as TASK_FOLDER."""
+    return os.path.join(os.path.dirname(os.path.dirname(folder.path)), "files")
+
+
 def claim_folder(runs: str, *, pid: int, now: datetime | None = None) -> RunFolder:
     """Makes a new run folder by exclusive mkdir, moving the millisecond on until the name is free.
 
     No process gives one name twice, whatever the project: marks and sessions know a run by its name alone.
     """
-    at = now or datetime.now(UTC)
     make_private_folder(runs)
-    for bump_ms in range(_MAX_BUMPS):
-        name = make_run_id(at=at, pid=pid, bump_ms=bump_ms)
-        if not _take_name(name):
-            continue
+    for name in list_free_ids(pid=pid, now=now):
         path = os.path.join(runs, name)
         try:
             os.mkdir(path, mode=0o700)
@@ -76,6 +94,13 @@ def claim_folder(runs: str, *, pid: int, now: datetime | None = None) -> RunFold
             raise state_error(path, error) from error
         return RunFolder(run_id=name, path=path)
     raise StateUnusable(f"No free run id below {runs}.", next_step="Try again in a moment.")
+
+
+def list_free_ids(*, pid: int, now: "datetime | None" = None) -> Iterator[RunId]:
+    """Ids that no process has given to anything so far."""
+    at = now or datetime.now(UTC)
+    ids = (make_run_id(at=at, pid=pid, bump_ms=bump_ms) for bump_ms in range(_MAX_BUMPS))
+    return (name for name in ids if _take_name(name))
 
 
 def _take_name(name: str) -> bool:

@@ -6,7 +6,6 @@ outside. Only what continues a session is kept, and no link of it is followed.
 
 import errno
 import os
-import shutil
 import stat
 import time
 from collections.abc import Iterator, Sequence
@@ -95,6 +94,8 @@ def _list_files(source: str, patterns: Sequence[str]) -> dict[str, tuple[int, in
 
 
 def _copy(source: str, target: str, patterns: Sequence[str]) -> None:
+    import shutil  # Start-up time: it loads what it can unpack, and few sessions are copied.
+
     for parts, file in _open_files(source, patterns):
         path = os.path.join(target, *parts)
         make_private_folder(os.path.dirname(path))

@@ -21,14 +21,11 @@ from .run_folder import RunFolder, all_runs, read_json, write_json
 
 
 class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One session. `home` is the key of the session whose folder holds the agent's config: a fork shares it.
-
-    `model` is the one that was asked for last. `told` is what the agent has told so far, `told_by` the runs that are
-    counted in it. Without `runs` it has been deleted, and only a fork still needs its folder.
+    """One session. `model` is the one that was asked for last; `told` is what the agent has told so far, `told_by` the
+    runs that are counted in it.
     """
 
     key: str
-    home: str
     agent: str
     profile: Profile
     cwd: str
@@ -128,7 +125,7 @@ def list_sessions(state: str) -> Iterator[SessionRecord]:
 
 
 def forget_run(state: str, key: str, run_id: str) -> None:
-    """Takes a deleted run off its session, which goes with its last run unless a fork still lives on its config."""
+    """Takes a deleted run off its session, which goes with its last run."""
     with lock_records(state):
         try:
             record = read_session(state, key)
@@ -137,39 +134,22 @@ def forget_run(state: str, key: str, run_id: str) -> None:
                 _delete_session(state, key)
             return
         left = tuple(run for run in record.runs if run != run_id) if record else ()
-        if record and (left or _is_home_of_fork(state, key)):
+        if record and left:
             told_by = tuple(run for run in record.told_by if run != run_id)
             write_session(state, msgspec.structs.replace(record, runs=left, told_by=told_by))
             return
         _delete_session(state, key)
-        if record and record.home != key:
-            _delete_orphan_home(state, record.home)
 
 
-def _delete_orphan_home(state: str, key: str) -> None:
-    """Deletes a session that was deleted before and was kept for its forks, the last of which has gone."""
-    try:
-        home = read_session(state, key)
-        left = home is not None and not home.runs and not _is_home_of_fork(state, key)
-    except StateUnusable:
-        left = _is_name(key) and not _is_referenced(state, key)
-    if left:
-        _delete_session(state, key)
-
-
-def _is_home_of_fork(state: str, key: str) -> bool:
-    return any(other.home == key for other in list_sessions(state) if other.key != key)
-
-
-def _is_referenced(state: str, key: str, *, besides: str = "") -> bool:
-    """Whether a run or a fork belongs to a session whose own record cannot say so any more."""
+def _is_referenced(state: str, key: str, *, besides: str) -> bool:
+    """Whether another run belongs to a session whose own record cannot say so any more."""
     for folder in all_runs(state):
         try:
             if folder.run_id != besides and session_key_of(folder) == key:
                 return True
         except StateUnusable:
             continue
-    return _is_home_of_fork(state, key)
+    return False
 
 
 def _delete_session(state: str, key: str) -> None:

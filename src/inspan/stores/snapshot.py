@@ -13,6 +13,7 @@ import msgspec
 from inspan.protocol.events import Change
 from inspan.protocol.wire import DECODE_ERRORS
 from inspan.system.atomic_file import replace_file
+from inspan.system.paths import is_within
 
 from .git import Git, SnapshotError, failure_message, os_error_message, read_file
 
@@ -28,10 +29,13 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ids of the trees before and after a run, and when each was complete; or the sentence why one is missing.
 
     `checkout` is the user's own work tree, of a run that had a worktree for itself: its changes are brought in there.
+    By `git_inode` and `head`, the commit that was checked out, another repository at its path is told from it.
     """
 
     top: str = ""
     checkout: str = ""
+    git_inode: int = 0
+    head: str = ""
     before: str = ""
     after: str = ""
     before_at: float = 0.0
@@ -142,6 +146,7 @@ def _run_diff(folder: str, arguments: Sequence[str], now: str, paths: Sequence[s
         return
     git = build_git(folder, top=_find_current_top(snapshot), scratch="reader")
     git = _use_current_folder(git)
+    _check_paths(paths, git)
     with TemporaryFile() as told:
         try:
             step = git.step(*arguments, snapshot.before, after, "--", *paths)
@@ -155,6 +160,19 @@ def _run_diff(folder: str, arguments: Sequence[str], now: str, paths: Sequence[s
         if process.returncode:
             told.seek(0)
             raise SnapshotError(failure_message(step.argv, told.read()))
+
+
+def _check_paths(paths: Sequence[str], git: Git) -> None:
+    """Raises `SnapshotError` for what git would refuse in words about its own arguments."""
+    if "" in paths:
+        raise SnapshotError("An empty path names no file.")
+    for path in paths:
+        place = os.path.normpath(os.path.join(git.here or git.top, path))
+        tops = (os.path.normpath(git.top), os.path.realpath(git.top))
+        if not path.startswith(":") and not any(
+            is_within(each, top) for each in (place, os.path.realpath(place)) for top in tops
+        ):
+            raise SnapshotError(f"{path} is outside of the work tree {git.top}.")
 
 
 def _find_current_top(snapshot: Snapshot) -> str:

@@ -5,18 +5,22 @@ The user's repository is read and never written: index, objects and configuratio
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from .conversions import keep_bytes_steps
 from .git import Git, SnapshotError, Steps, check_step, read_file, write_file
-from .git_tree import STAND_INS, tree_steps
-from .repository import COPIED_SETTINGS, Repository, copy_file, fill_git_dir, make_git_folders
+from .git_tree import STAND_INS, FileNotKept, tree_steps
+from .repository import COPIED_SETTINGS, Repository, copy_file, fill_git_dir, make_git_folders, read_inode
 from .run_folder import remove_file
 from .snapshot import RAW_DIFF, Snapshot, VersionPair, build_git, parse_pairs
 
 LIMIT_S = 20.0
+_READ_HEAD = ("rev-parse", "-q", "--verify", "HEAD^{commit}")
+_MOST_ARGUMENTS = 1000
+# What `git ls-files -v` puts before a file; others are those in which git was told to ignore changes.
+_COMPARED = "H"
 _SETTINGS = rf"^(core\.({'|'.join(COPIED_SETTINGS)})|extensions\.objectformat)$"
 _ABSENT, _GITLINK = "000000", "160000"
 _ALTERNATES = "objects/info/alternates"
@@ -29,19 +33,45 @@ class ForgedSnapshot(SnapshotError):
     """A snapshot that has been made to say something else: nothing in it can be believed."""
 
 
-def first_snapshot_steps(folder: str, repository: Repository, *, hidden: Sequence[str] = ()) -> Steps[Snapshot]:
-    """Takes the first snapshot of a run. `hidden` are folders that are left out, such as our own state."""
+def first_snapshot_steps(
+    folder: str,
+    repository: Repository,
+    *,
+    hidden: Sequence[str] = (),
+    take_steps: Callable[[Git], Steps[str]] = tree_steps,
+) -> Steps[Snapshot]:
+    """Takes the first snapshot of a run. `hidden` are folders that are left out, such as our own state. `take_steps`
+    decides which files are kept."""
     git = build_git(folder, top=repository.top)
     make_git_folders(git)
     settings = yield from read_settings_steps(git, repository.git_dir)
     fill_git_dir(git, repository, settings=settings, hidden=hidden)
     yield from keep_bytes_steps(git, settings)
     try:
-        tree = yield from tree_steps(git)
+        tree = yield from take_steps(git)
+    except FileNotKept:
+        raise
     except SnapshotError:  # The index may be broken. Without it, every file is read once.
         remove_file(git.file("index"))
-        tree = yield from tree_steps(git)
-    return Snapshot(top=repository.top, before=tree, before_at=time.time())
+        tree = yield from take_steps(git)
+    yield git.config_step(repository.git_dir, *_READ_HEAD, stdout="head")  # Without a commit it is empty.
+    head = read_file(git.file("head")).decode().strip()
+    inode = read_inode(repository.common)
+    return Snapshot(top=repository.top, git_inode=inode, head=head, before=tree, before_at=time.time())
+
+
+def is_other_repository_steps(folder: str, snapshot: Snapshot, found: Repository) -> Steps[bool]:
+    """Whether this is not the repository of the run, nor a copy or a clone that has the commit it began at."""
+    if not snapshot.git_inode or snapshot.git_inode == read_inode(found.common):
+        return False
+    if not snapshot.head:
+        return True
+    git = build_git(folder, top=found.top, scratch=f"other-{os.getpid()}")
+    make_git_folders(git)
+    try:
+        return bool((yield git.config_step(found.git_dir, "cat-file", "-e", f"{snapshot.head}^{{commit}}", stdout="")))
+    finally:
+        git.clear_scratch()
 
 
 def read_settings_steps(git: Git, git_dir: str) -> Steps[dict[str, str]]:
@@ -57,6 +87,19 @@ def second_snapshot_steps(folder: str, first: Snapshot) -> Steps[tuple[Snapshot,
     tree = yield from tree_steps(git)
     both = msgspec.structs.replace(first, after=tree, after_at=time.time())
     return both, (yield from _pair_steps(git, both))
+
+
+def find_held_steps(folder: str, both: Snapshot, paths: Sequence[str]) -> Steps[list[str]]:
+    """Which of these paths are compared, before the second snapshot is packed: of others it says nothing."""
+    top = os.path.realpath(both.top)
+    inside = {os.path.relpath(path, top): path for path in paths if path.startswith(f"{top}/")}
+    if not inside:
+        return []
+    git = build_git(folder, top=both.top)
+    few = list(inside)[:_MOST_ARGUMENTS]
+    yield from check_step(git.step("--literal-pathspecs", "ls-files", "-z", "-v", "--", *few, stdout="held"))
+    held = [entry.partition(" ") for entry in os.fsdecode(read_file(git.file("held"))).split("\0")]
+    return [inside[name] for mark, _, name in held if mark == _COMPARED and name in inside]
 
 
 def current_tree_steps(folder: str, first: Snapshot) -> Steps[str]:

@@ -1,7 +1,8 @@
 """What is known of the git worktrees that were made for runs: a record beside each, which outlives the worktree.
 
 `worktrees/PROJECT/RUN` in the state folder is the worktree; `RUN.json` beside it is its record, `RUN.patch` what was
-saved of it. Whoever makes, uses or removes one holds `RUN.lock` for that moment.
+saved of it, `RUN.aside` what has to give way to tests for as long as they are run. Whoever makes, takes up, tests or
+removes one holds `RUN.lock` for that moment.
 """
 
 import os
@@ -15,30 +16,33 @@ from inspan.errors import RunBusy, StateUnusable
 from inspan.protocol.ids import RUN_ID
 from inspan.protocol.wire import DECODE_ERRORS
 from inspan.system import file_locks
+from inspan.system.paths import is_within
 
 from .paths import make_private_folder, open_nonblocking, state_error
 from .run_folder import RunFolder, active_runs, is_locked, read_json, remove_file, write_json
 
-_RECORD, _LOCK, _PATCH, _TRASH = ".json", ".lock", ".patch", ".removed"
+_RECORD, _LOCK, _PATCH, _TRASH, _ASIDE = ".json", ".lock", ".patch", ".removed", ".aside"
 SCRATCH = ".git"
 """How the name of a folder ends that is needed while a worktree is saved or removed."""
 
 
 class Worktree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A worktree that was made for a run, and is named after it.
+    """A worktree that was made for a run, and is named after it; `name` is what a person called that run.
 
     It is of the repository whose git data is in `common`, and began as the commit `base`; without a `branch` its HEAD
     is detached. `checkout` is the work tree, and `folder` the folder in it, from which the run was started. `status`:
     `making` until it is complete, `saved` once nothing in it would be lost, `removed` when it is gone. `salvage` is the
-    commit that has what was not committed in it, on top of `head`; `as_is` are files in there that no conversion of
-    git's may touch, `modes` are permissions that git does not keep. `on` is the branch that was checked out then, empty
-    where HEAD was detached. Names of files are their bytes as Latin-1: JSON has no other way to write all of them.
+    commit that has what was not committed in it, on top of `head`, and `patch_sha256` is of the patch that has it, too;
+    `as_is` are files in there that no conversion of git's may touch, `modes` are permissions that git does not keep.
+    `on` is the branch that was checked out then, empty where HEAD was detached. Names of files are their bytes as
+    Latin-1: JSON has no other way to write all of them.
     """
 
     id: str
     project: str
     path: str
     common: str
+    name: str = ""
     checkout: str = ""
     folder: str = ""
     base: str = ""
@@ -46,6 +50,7 @@ class Worktree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: Literal["making", "ready", "saved", "removed"] = "ready"
     head: str = ""
     salvage: str = ""
+    patch_sha256: str = ""
     as_is: tuple[str, ...] = ()
     modes: dict[str, int] = {}
     on: str | None = None
@@ -67,6 +72,11 @@ class Worktree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.path + _TRASH
 
     @property
+    def aside(self) -> str:
+        """Where lies what has to give way to tests for as long as they are run."""
+        return build_aside_path(self.path)
+
+    @property
     def unlinked(self) -> str:
         """Where its git directory lies in the repository while that is deleted."""
         return os.path.join(self.common, f"inspan-removed-{self.id}")
@@ -79,6 +89,11 @@ class Worktree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def build_worktree_path(state: str, *, project: str, run_id: str) -> str:
     """Where the worktree of a run lies; by its real path, as git itself names it."""
     return os.path.join(os.path.realpath(state), "worktrees", project, run_id)
+
+
+def build_aside_path(path: str) -> str:
+    """Where lies what has to give way to tests in the worktree with this path."""
+    return path + _ASIDE
 
 
 def find_worktree(state: str, folder: str) -> Worktree | None:
@@ -133,14 +148,15 @@ def list_worktree_paths(state: str) -> Iterator[str]:
 
 
 @contextmanager
-def lock_worktree(path: str) -> Generator[None]:
-    """Keeps others from making, taking up or removing the worktree; raises `RunBusy` while another one does."""
+def lock_worktree(path: str, *, wait: bool = False) -> Generator[None]:
+    """Keeps others from making, taking up, testing or removing the worktree; raises `RunBusy` while another one does,
+    unless `wait` is set."""
     for folder in (os.path.dirname(os.path.dirname(path)), os.path.dirname(path)):
         make_private_folder(folder)
-    lock = _take_lock(path + _LOCK)
+    lock = _take_lock(path + _LOCK, wait=wait)
     while not _is_at(lock, path + _LOCK):  # It was removed with its worktree before we had it: that one is nobody's.
         file_locks.release(lock)
-        lock = _take_lock(path + _LOCK)
+        lock = _take_lock(path + _LOCK, wait=wait)
     try:
         yield
     finally:
@@ -154,14 +170,16 @@ def forget_nothing(path: str) -> None:
 
 
 def is_worktree_locked(path: str) -> bool:
-    """Whether it is being made or removed just now."""
+    """Whether it is being made, tested or removed just now."""
     return file_locks.is_held(path + _LOCK)
 
 
-def find_worktree_users(state: str, path: str, *, besides: str = "") -> list[str]:
-    """The ids of the living runs that work in a worktree."""
+def find_worktree_users(state: str, path: str, *, besides: str = "", agents: bool = False) -> list[str]:
+    """The ids of the living runs that work in a worktree, and of what has such runs; of `agents` alone, these write
+    there themselves."""
     living = [folder for folder in active_runs(state) if folder.run_id != besides and is_locked(folder)]
-    return [folder.run_id for folder in living if is_below(read_run_cwd(folder), path)]
+    inside = [folder for folder in living if is_within(read_run_cwd(folder), path)]
+    return [folder.run_id for folder in inside if not (agents and read_json(folder.file("run.json")).get("work"))]
 
 
 def read_run_cwd(folder: RunFolder) -> str:
@@ -173,16 +191,11 @@ def read_run_cwd(folder: RunFolder) -> str:
     return str(task.get("cwd", ""))
 
 
-def is_below(path: str, top: str) -> bool:
-    """Whether a path is a folder, or lies in it."""
-    return f"{path}/".startswith(f"{top.rstrip('/')}/")
-
-
-def _take_lock(path: str) -> int:
+def _take_lock(path: str, *, wait: bool) -> int:
     try:
-        return file_locks.take(path)
+        return file_locks.take(path, wait=wait)
     except BlockingIOError as error:
-        message = f"The worktree {path.removesuffix(_LOCK)} is being made or removed just now."
+        message = f"The worktree {path.removesuffix(_LOCK)} is being made, tested or removed just now."
         raise RunBusy(message, next_step="Try again once that is done.") from error
     except OSError as error:
         raise state_error(path, error) from error

@@ -59,13 +59,22 @@ def list_unreachable_steps(git: UserGit, worktree: Worktree, git_dir: str) -> St
     commits = [row[0] for row in rows if row[1:2] in (["commit"], ["tag"])]
     if not commits:
         return []
-    before = yield from try_steps(git, "rev-parse", "-q", "--verify", f"{worktree.salvage_ref}^{{commit}}")
+    before = yield from find_saved_steps(git, worktree)
     limits = [f"^{before}"] if before else []
     write_file(git.file("named"), "".join(f"{name}\n" for name in [*commits, *limits]).encode())
     # `--all` has HEAD, too, and git refuses it where that is damaged.
     kept = ("--not", *_EXCLUDES, "--all") if head else ("--not", *_EXCLUDES, "--glob=refs/*")
     yield from check_step(git.step("rev-list", "--parents", "--stdin", *kept, stdin="named", stdout="unreachable"))
     return [line.split() for line in read_file(git.file("unreachable")).decode().splitlines()]
+
+
+def find_saved_steps(git: UserGit, worktree: Worktree) -> Steps[str]:
+    """The commit that has what was saved of a worktree before: by its record, since any run could move the ref; by the
+    ref where whoever saved it was killed before that was recorded. Empty where there is none."""
+    for name in filter(None, (worktree.salvage, worktree.salvage_ref)):
+        if found := (yield from try_steps(git, "rev-parse", "-q", "--verify", f"{name}^{{commit}}")):
+            return found
+    return ""
 
 
 def find_tips(commits: list[list[str]]) -> list[str]:

@@ -14,6 +14,7 @@ from .git import SnapshotError, Steps, UserGit, check_step, read_steps, run_step
 from .repository import Repository
 from .worktree import Worktree, save_worktree
 from .worktree_removal import clear_leftovers, remove_worktree
+from .worktree_salvage import NO_REPLACEMENTS, FoundSalvage, find_salvage_steps
 from .worktree_steps import (
     LIMIT_S,
     branch_steps,
@@ -35,14 +36,17 @@ class MadeWorktree(NamedTuple):
     warnings: list[str]
 
 
-def make_worktree(worktree: Worktree, repository: Repository, *, branches: Sequence[str]) -> MadeWorktree:
-    """Makes the worktree at HEAD of a checkout, on the first of these branches that is free, without one where none is.
+def make_worktree(
+    worktree: Worktree, repository: Repository, *, branches: Sequence[str], start: str = ""
+) -> MadeWorktree:
+    """Makes the worktree at a commit, HEAD of the checkout where none is named, on the first of these branches that is
+    free, without one where none is.
 
     The caller holds its lock. Raises `WorktreeUnusable`, and then there is none.
     """
     with TemporaryDirectory(prefix="inspan-") as scratch:
         here = UserGit(folder=repository.top, scratch=scratch)
-        base = _run(_find_base_steps(here, repository.top), worktree)
+        base = _run(_find_base_steps(here, repository.top, start), worktree)
         worktree = _make_branch(msgspec.structs.replace(worktree, base=base, status="making"), scratch, branches)
         with _take_away_if_it_fails(worktree):
             filters = _run(_make_steps(worktree, scratch), worktree)
@@ -63,13 +67,24 @@ def restore_worktree(worktree: Worktree) -> MadeWorktree:
             next_step="Bring the repository back to that place, or start a new run.",
         )
     with TemporaryDirectory(prefix="inspan-") as scratch:
-        making = msgspec.structs.replace(worktree, status="making")
+        found = _find_salvage(worktree, scratch)
+        making = msgspec.structs.replace(found.worktree, status="making")
         save_worktree(making)
         filters = _run(_restore_steps(making, scratch), making)
         clear_leftovers(making.path)
         made = msgspec.structs.replace(making, status="ready")
         save_worktree(made)
-    return MadeWorktree(made, [filters] if filters else [])
+    return MadeWorktree(made, [*found.warnings, *filter(None, [filters])])
+
+
+def _find_salvage(worktree: Worktree, scratch: str) -> FoundSalvage:
+    try:
+        return run_steps(find_salvage_steps(worktree, scratch), limit_s=LIMIT_S)
+    except SnapshotError as error:
+        raise WorktreeUnusable(
+            f"The worktree {worktree.path} cannot be made again as it was: {error}",
+            next_step=f"Take what you need from {worktree.patch}, or from a copy of the repository.",
+        ) from error
 
 
 @contextmanager
@@ -92,7 +107,14 @@ def _run(steps: Steps[T], worktree: Worktree) -> T:
         ) from error
 
 
-def _find_base_steps(git: UserGit, top: str) -> Steps[str]:
+def _find_base_steps(git: UserGit, top: str, start: str) -> Steps[str]:
+    if start:
+        if found := (
+            yield from try_steps(git, "rev-parse", "-q", "--verify", "--end-of-options", f"{start}^{{commit}}")
+        ):
+            return found
+        step = "Name one that `git log` shows, a branch or a tag."
+        raise WorktreeUnusable(f"The repository {top} has no commit {start!r} to begin at.", next_step=step)
     try:
         return (yield from read_steps(git, "rev-parse", "--quiet", "--verify", "HEAD^{commit}"))
     except SnapshotError as error:
@@ -140,8 +162,8 @@ def _check_out_steps(git: UserGit, branch: str) -> Steps[None]:
 
 def _restore_steps(worktree: Worktree, scratch: str) -> Steps[str]:
     """Checks out what was saved, and then goes back to the commit below it, so that it is uncommitted again."""
-    git = UserGit(folder=worktree.common, scratch=scratch)
-    salvage = yield from try_steps(git, "rev-parse", "-q", "--verify", f"{worktree.salvage_ref}^{{commit}}")
+    salvage = worktree.salvage
+    git = UserGit(folder=worktree.common, scratch=scratch, settings=NO_REPLACEMENTS if salvage else ())
     # Of one that was saved before this was known, it is its own.
     branch = worktree.branch if worktree.on is None else worktree.on
     ref = f"refs/heads/{branch}"

@@ -5,7 +5,6 @@ Each step can be killed and repeated. Only what was saved is renamed, and only w
 
 import os
 import shutil
-import stat
 from contextlib import suppress
 from typing import TypeVar
 
@@ -13,26 +12,31 @@ import msgspec
 
 from inspan.errors import WorktreeUnusable
 
+from .deletion import delete_tree
 from .git import SnapshotError, Steps, UserGit, read_file, run_steps, try_steps
 from .paths import make_private_folder, state_error
 from .repository import find_repository
 from .worktree import SCRATCH, Worktree, forget_worktree, save_worktree
+from .worktree_salvage import digest_file
 from .worktree_steps import LIMIT_S, Salvage, find_linked_git_dir, list_checked_out_steps, salvage_steps
+from .worktree_test_files import put_back
 
 _INITIALIZING = "initializing"
 T = TypeVar("T")
 
 
-def remove_worktree(worktree: Worktree, *, forget: bool = False, if_untouched: bool = False) -> Worktree:
+def remove_worktree(
+    worktree: Worktree, *, forget: bool = False, if_untouched: bool = False, discard: bool = False
+) -> Worktree:
     """Saves what is in the worktree, deletes it and gives its record as it is then; the caller holds its lock and
     knows that nobody works there.
 
     Its branch goes with it if it has no commit of its own. With `forget` the record goes, too, unless something was
-    saved; with `if_untouched` it stays if anything had to be. Raises `WorktreeUnusable`, and then nothing of it is
-    lost, or `StateUnusable`.
+    saved; with `if_untouched` it stays if anything had to be; with `discard` nothing is saved, since nothing in it is
+    anybody's work. Raises `WorktreeUnusable`, and then nothing of it is lost, or `StateUnusable`.
     """
     if os.path.lexists(worktree.path):
-        before, worktree = worktree, _save(worktree)
+        before, worktree = worktree, worktree if discard else _save(worktree)
         if if_untouched and worktree.salvage != before.salvage:
             kept = msgspec.structs.replace(worktree, status="ready")
             save_worktree(kept)
@@ -41,7 +45,7 @@ def remove_worktree(worktree: Worktree, *, forget: bool = False, if_untouched: b
     _unlink(worktree)
     _delete_branch(worktree)
     for path in (worktree.trash, worktree.unlinked):
-        _delete_tree(path)
+        delete_tree(path)
     clear_leftovers(worktree.path)
     if forget and not worktree.salvage:
         forget_worktree(worktree)
@@ -52,11 +56,12 @@ def remove_worktree(worktree: Worktree, *, forget: bool = False, if_untouched: b
 
 
 def clear_leftovers(path: str) -> None:
-    """Deletes what whoever was killed has left beside a worktree; nothing of that is needed, or was anybody's work."""
+    """Deletes what whoever was killed has left beside a worktree, once what is needed of it is back in there."""
+    put_back(path)
     name = os.path.basename(path)
     for entry in list(os.scandir(os.path.dirname(path))):
         if entry.name == f"{name}{SCRATCH}":
-            _delete_tree(entry.path)
+            delete_tree(entry.path)
         elif entry.name.startswith(f"{name}.") and entry.name.endswith(".draft"):
             with suppress(FileNotFoundError):
                 os.unlink(entry.path)
@@ -93,6 +98,7 @@ def find_common(worktree: Worktree) -> str:
 
 
 def _save(worktree: Worktree) -> Worktree:
+    put_back(worktree.path)
     common = find_common(worktree)
     if not common:
         repair = f"git worktree repair {worktree.path}"
@@ -113,14 +119,15 @@ def _save(worktree: Worktree) -> Worktree:
         saved = msgspec.structs.replace(saved, head=worktree.head, on=worktree.on)
     worktree = msgspec.structs.replace(worktree, status="saved", head=saved.head, on=saved.on)
     if saved.commit:
-        details = {"salvage": saved.commit, "as_is": saved.as_is, "modes": saved.modes}
+        digest = digest_file(worktree.patch)
+        details = {"salvage": saved.commit, "patch_sha256": digest, "as_is": saved.as_is, "modes": saved.modes}
         worktree = msgspec.structs.replace(worktree, **details)
     save_worktree(worktree)
     return worktree
 
 
 def _salvage(worktree: Worktree) -> Salvage:
-    _delete_tree(worktree.scratch)
+    delete_tree(worktree.scratch)
     if not os.listdir(worktree.path) and not worktree.salvage:
         return Salvage(head=worktree.base)  # Killed while it was made: git had not begun.
     try:
@@ -171,26 +178,8 @@ def _delete_ref_steps(git: UserGit, ref: str) -> Steps[None]:
 
 
 def _move(source: str, target: str) -> None:
-    _delete_tree(target)
+    delete_tree(target)
     try:
         os.rename(source, target)
     except OSError as error:
         raise state_error(source, error) from error
-
-
-def _delete_tree(path: str) -> None:
-    """Deletes a folder, also where it holds some that even their owner may not write to, as caches of tools do."""
-    try:
-        try:
-            shutil.rmtree(path)
-        except PermissionError:
-            for folder, names, _ in os.walk(path):
-                for name in names:
-                    inner = os.path.join(folder, name)
-                    if stat.S_ISDIR(os.lstat(inner).st_mode):
-                        os.chmod(inner, 0o700)
-            shutil.rmtree(path)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise state_error(path, error) from error

@@ -7,7 +7,6 @@ name programs.
 """
 
 import os
-import stat
 from collections.abc import Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -28,7 +27,7 @@ from .repository import Repository, fill_git_dir, list_linked_worktrees, make_gi
 from .run_folder import remove_file
 from .snapshot_steps import read_settings_steps
 from .worktree import Worktree
-from .worktree_commits import find_operation, find_tips, list_unreachable_steps
+from .worktree_commits import find_operation, find_saved_steps, find_tips, list_unreachable_steps
 
 LIMIT_S = 600.0
 _STATUS = ("status", "--porcelain=v2", "-z", "--branch", "--ignore-submodules=dirty", "--no-renames")
@@ -41,6 +40,7 @@ _FILTERS = r"^filter\..*\.(clean|smudge|process)$"
 # Programs that are installed and read no code from where they run. Others may be files of the repository, or load some.
 _KNOWN_FILTERS = ("git-lfs", "git-crypt")
 _NO_SMUDGE = ("", "cat")
+_HALF_MADE, _MOST_TRIES = "failed to read worktrees/", 10
 
 
 class WorktreeChanges(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,18 +98,27 @@ def checkout_steps(git: UserGit, path: str, commit: str) -> Steps[str]:
     add = ("worktree", "add", "--quiet", "--force", "--detach", path, commit)
     filters = yield from _list_filters_steps(git)
     unknown = {name for name, commands in filters.items() if not _is_known(commands)}
-    step = _switch_off(git, unknown).step(*add)
-    if not (yield step):
+    if not (yield from _add_steps(_switch_off(git, unknown), *add)):
         changing = sorted(name for name in unknown if _changes_files(filters[name]))
         why = "is not run, because it may be a file of the repository"
         return f"The worktree has files as git stores them: a filter ({', '.join(changing)}) {why}." if changing else ""
     failed = SnapshotError(read_failure(git, "worktree add"))
     if not filters:
         raise failed
-    if (yield _switch_off(git, set(filters)).step(*add)):
+    if (yield from _add_steps(_switch_off(git, set(filters)), *add)):
         raise failed
     names = ", ".join(sorted(filters))
     return f"The worktree has files as git stores them: a filter ({names}) does not work here. {failed}"
+
+
+def _add_steps(git: UserGit, *add: str) -> Steps[int]:
+    """Git looks at all worktrees first, and fails over one that another process is about to make."""
+    code = 1
+    for _ in range(_MOST_TRIES):
+        code = yield git.step(*add)
+        if not code or _HALF_MADE not in read_failure(git, "worktree add"):
+            break
+    return code
 
 
 def _list_filters_steps(git: UserGit) -> Steps[dict[str, dict[str, str]]]:
@@ -283,8 +292,8 @@ def _list_changed_steps(ours: Git, before: str, after: str) -> Steps[set[bytes]]
 
 
 def _read_modes(top: str, names: Iterable[bytes]) -> dict[bytes, int]:
-    """The permissions of files that a checkout would not give them."""
-    found = {name: stat.S_IMODE(os.lstat(os.path.join(os.fsencode(top), name)).st_mode) for name in sorted(names)}
+    """The permissions of files that a checkout would not give them; none by which a program runs as its owner."""
+    found = {name: os.lstat(os.path.join(os.fsencode(top), name)).st_mode & 0o777 for name in sorted(names)}
     return {name: mode for name, mode in found.items() if mode not in _PLAIN_MODES}
 
 
@@ -343,7 +352,7 @@ def _is_on_a_branch(theirs: UserGit, commit: str) -> Steps[bool]:
 def _commit_steps(theirs: UserGit, worktree: Worktree, head: str, trees: _Trees, others: Sequence[str]) -> Steps[str]:
     """A commit of the files on top of HEAD; what was staged, what was saved before and the `others` are its other
     parents."""
-    before = yield from try_steps(theirs, "rev-parse", "-q", "--verify", f"{worktree.salvage_ref}^{{commit}}")
+    before = yield from find_saved_steps(theirs, worktree)
     known = (yield from try_steps(theirs, "rev-parse", f"{before}^{{tree}}", f"{before}^@")) if before else ""
     if trees.has_nothing_new and not before and not others:
         return head

@@ -29,7 +29,15 @@ if TYPE_CHECKING:
 
 LINK_FD = 5
 FILTER_FD = 6
+# Behind an option of bubblewrap's that takes a descriptor: a path that is opened on the way, by no link.
+OPEN = "@"
+_OPTIONS_WITH_OPEN = ("--bind-fd", "--ro-bind-fd")
+# What a shell sets up on the way, where nothing else is needed: no core dump, which would hold an agent's memory.
+SHELL_ENTRY = ("/bin/sh", "-c", 'ulimit -c 0 && exec "$@"', "sh")
+# Whatever a child is given has a number below this one.
+ABOVE_GIVEN = 16
 _FAILED = 126
+_LOOP = 40  # ELOOP, of which `errno` would say no more.
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
 _SET_FLAGS, _UP = 0x8914, 0x1 | 0x40
 _BACKLOG = 64
@@ -45,6 +53,11 @@ def pack(setup: "Setup") -> str:
     import marshal  # Start-up time: built in, and needed by few.
 
     return marshal.dumps(dict(setup)).hex()
+
+
+def needs_python(setup: "Setup") -> bool:
+    """Whether more is to be set up than a shell can: then it takes as long as another Python does to start."""
+    return bool(setup["groups"] or setup["isolated"] or setup["ports"] or setup["scoped"])
 
 
 def enter(setup: "Setup", argv: "list[str]", env: "dict[str, str]") -> "NoReturn":
@@ -72,6 +85,42 @@ def enter(setup: "Setup", argv: "list[str]", env: "dict[str, str]") -> "NoReturn
     except OSError as error:
         os.write(2, f"inspan: the sandbox cannot {step}: {error.strerror or error}\n".encode())
         os._exit(_FAILED)
+
+
+def open_named(argv: "list[str]", opened: "list[int]") -> "list[str]":
+    """The words with a descriptor in the place of each path that is to be opened; each is added to `opened` at once.
+
+    A path that was looked at is mounted later, and in between somebody could put a link in its way. So it is opened
+    name by name, none of which may be a link, and bubblewrap refuses to mount anything but what was opened. Raises
+    `OSError`.
+    """
+    end = argv.index("--") if "--" in argv else len(argv)
+    words = list(argv)
+    for index in range(1, end):
+        if words[index - 1] in _OPTIONS_WITH_OPEN and words[index].startswith(OPEN):
+            opened.append(_open_plain(words[index].removeprefix(OPEN)))
+            words[index] = str(opened[-1])
+    return words
+
+
+def _open_plain(path: str) -> int:
+    """What lies at a whole path in which nothing is a link, on a number that no child is given anything on."""
+    import fcntl  # Start-up time: only a box needs it.
+    import stat
+
+    at = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    try:
+        for name in filter(None, path.split("/")):
+            below = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            os.close(at)
+            at = below
+            if stat.S_ISLNK(os.fstat(at).st_mode):
+                raise OSError(_LOOP, "a link stands in its way now")
+        return fcntl.fcntl(at, fcntl.F_DUPFD_CLOEXEC, ABOVE_GIVEN)
+    except OSError as error:
+        raise OSError(error.errno, f"{path} cannot be shown: {error.strerror}") from error
+    finally:
+        os.close(at)
 
 
 def reset_signals(numbers: "tuple[int, ...]") -> None:
@@ -125,23 +174,30 @@ def _isolate_network() -> None:
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{user} {user} 1")
         _write("/proc/self/gid_map", f"{group} {group} 1")
-    import fcntl  # Start-up time: only a network of its own needs these.
-    import socket
+    import _socket  # Start-up time: `socket` would take 5 ms to load, and a box without a network needs none of it.
+    import fcntl
     import struct
 
-    with socket.socket() as made:
-        fcntl.ioctl(made.fileno(), _SET_FLAGS, struct.pack("16sh22x", b"lo", _UP))
+    made = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    fcntl.ioctl(made.fileno(), _SET_FLAGS, struct.pack("16sh22x", b"lo", _UP))
+    made.close()
 
 
 def _hand_over(ports: "list[int]") -> None:
     """Listens on loopback and gives the listeners to whoever holds the other end of the link."""
-    import socket  # Start-up time: loaded by now.
+    import _socket  # Start-up time, as above.
+    import struct
 
-    with socket.socket(fileno=LINK_FD) as link:
-        listeners = [socket.create_server(("127.0.0.1", port), backlog=_BACKLOG) for port in ports]
-        socket.send_fds(link, [b"\0"], [each.fileno() for each in listeners])
-        for each in listeners:
-            each.close()
+    listeners = [_socket.socket(_socket.AF_INET, _socket.SOCK_STREAM) for _ in ports]
+    for each, port in zip(listeners, ports, strict=True):
+        each.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+        each.bind(("127.0.0.1", port))
+        each.listen(_BACKLOG)
+    fds = struct.pack(f"{len(listeners)}i", *(each.fileno() for each in listeners))
+    link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, LINK_FD)
+    link.sendmsg([b"\0"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, fds)])
+    for each in (*listeners, link):
+        each.close()
 
 
 def _scope_sockets() -> None:
@@ -160,11 +216,16 @@ def _scope_sockets() -> None:
 
 def _keep_filter(program: bytes) -> None:
     """Puts the filter where bubblewrap is told to read it."""
+    os.dup2(make_filter_file(program), FILTER_FD)
+    os.set_inheritable(FILTER_FD, True)
+
+
+def make_filter_file(program: bytes) -> int:
+    """The filter in memory, to be read from its beginning; the caller closes it."""
     made = os.memfd_create("filter")
     os.write(made, program)
     os.lseek(made, 0, os.SEEK_SET)
-    os.dup2(made, FILTER_FD)
-    os.set_inheritable(FILTER_FD, True)
+    return made
 
 
 def main() -> None:

@@ -102,6 +102,26 @@ def has_variable(pid: int, name: str, value: str) -> bool:
         return False
 
 
+def list_values(name: str) -> set[str]:
+    """What any process that can be read was started with under this name."""
+    wanted, found = f"\0{name}=".encode(), set[str]()
+    for pid in list_pids():
+        try:
+            with open(f"{_PROC}/{pid}/environ", "rb", buffering=0) as file:
+                _, _, rest = (b"\0" + file.readall()).partition(wanted)
+        except OSError:
+            continue
+        if rest:
+            found.add(os.fsdecode(rest.partition(b"\0")[0]))
+    return found
+
+
+def list_holders(*paths: str) -> "list[int]":
+    """The processes that have all of these files open, as far as they can be looked into."""
+    wanted = {os.path.realpath(path) for path in paths}
+    return [pid for pid in list_pids() if wanted <= _list_open_files(pid)]
+
+
 def read_boot_id() -> str:
     """What is the same until the machine is started again; empty where nobody can tell."""
     try:
@@ -109,6 +129,16 @@ def read_boot_id() -> str:
             return file.read().strip()
     except OSError:
         return ""
+
+
+def _list_open_files(pid: int) -> "set[str]":
+    folder, found = f"{_PROC}/{pid}/fd", set[str]()
+    try:
+        for name in os.listdir(folder):
+            found.add(os.readlink(f"{folder}/{name}"))
+    except OSError:
+        pass  # It is another one's, or ends while it is looked at.
+    return found
 
 
 def _read_stat(pid: int) -> "list[str]":

@@ -14,8 +14,10 @@ if sys.platform.startswith("linux") and not os.environ.get("INSPAN_PORTABLE"):
     from .linux import enlarge_pipe as enlarge_pipe
     from .linux import has_variable as has_variable
     from .linux import list_children as list_children
+    from .linux import list_holders as list_holders
     from .linux import list_open_fds as list_open_fds
     from .linux import list_pids as list_pids
+    from .linux import list_values as list_values
     from .linux import open_exit_fd as open_exit_fd
     from .linux import open_folder_watch as open_folder_watch
     from .linux import open_pipe as open_pipe
@@ -30,8 +32,10 @@ else:
     from .portable import enlarge_pipe as enlarge_pipe
     from .portable import has_variable as has_variable
     from .portable import list_children as list_children
+    from .portable import list_holders as list_holders
     from .portable import list_open_fds as list_open_fds
     from .portable import list_pids as list_pids
+    from .portable import list_values as list_values
     from .portable import open_exit_fd as open_exit_fd
     from .portable import open_folder_watch as open_folder_watch
     from .portable import open_pipe as open_pipe

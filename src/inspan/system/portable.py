@@ -122,16 +122,30 @@ def has_variable(pid: int, name: str, value: str) -> bool:
     return any(f" {name}={value} " in f" {line} " for line in _run_ps("eww", "-o", "command=", "-p", str(pid)))
 
 
+def list_values(name: str) -> set[str]:
+    """What any process that can be read was started with under this name."""
+    lines = _run_ps("-A", "eww", "-o", "command=")
+    return {word.partition("=")[2] for line in lines for word in line.split() if word.startswith(f"{name}=")}
+
+
+def list_holders(*paths: str) -> list[int]:
+    """The processes that have all of these files open, as far as they can be looked into."""
+    found = [{int(line) for line in _run("lsof", "/usr/sbin/lsof", "-t", "--", path)} for path in paths]
+    return sorted(set[int].intersection(*found)) if found else []
+
+
 def read_boot_id() -> str:
     """What is the same until the machine is started again; empty where nobody can tell."""
     return next(iter(_run_ps("-o", "lstart=", "-p", "1")), "")
 
 
 def _run_ps(*arguments: str) -> list[str]:
+    return _run("ps", "/bin/ps", *arguments)
+
+
+def _run(program: str, usual: str, *arguments: str) -> list[str]:
     try:
-        done = subprocess.run(
-            [find_helper("ps") or "/bin/ps", *arguments], capture_output=True, timeout=10, check=False
-        )
+        done = subprocess.run([find_helper(program) or usual, *arguments], capture_output=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return []
     return done.stdout.decode(errors="replace").splitlines()

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from inspan.system.paths import find_home, is_within
+
 # Of some project, whichever it is: no program of the system is ever in there.
 _PROJECT_FOLDERS = frozenset({".venv", "venv", ".direnv", ".tox", ".nox", "node_modules"})
 _HELPERS = ("git", "bwrap", "unshare", "setpriv", "podman", "docker")
@@ -20,6 +22,7 @@ _MAX_KEPT = 500
 OWN_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _exposed: dict[str, None] = {}
 _found: dict[tuple[str, ...], str] = {}
+_paths: dict[tuple[str, ...], str] = {}
 _tops: dict[str, tuple[str, ...]] = {}
 _places: dict[str, tuple[str, ...]] = {}
 
@@ -52,12 +55,12 @@ def helper_path(path: str | None = None, *, avoid: Sequence[str] = ()) -> str:
     """PATH as such a program gets it, for it starts others: without the folders that those are not taken from."""
     path = path if path is not None else os.environ.get("PATH", os.defpath)
     avoided = _list_avoided(avoid)
-    key = ("", path, *avoided)
-    if key not in _found:
-        _make_room(_found)
+    key = (path, *avoided)
+    if key not in _paths:
+        _make_room(_paths)
         entries = (entry for entry in path.split(os.pathsep) if _PROJECT_FOLDERS.isdisjoint(entry.split(os.sep)))
-        _found[key] = os.pathsep.join(_keep_trusted(entries, avoided))
-    return _found[key]
+        _paths[key] = os.pathsep.join(_keep_trusted(entries, avoided))
+    return _paths[key]
 
 
 def strip_path(path: str, *, avoid: Sequence[str]) -> str:
@@ -114,7 +117,7 @@ def leads_through(path: str, folders: Sequence[str]) -> bool:
         return False
     if path not in _places:
         _make_room(_places)
-        _places[path] = tuple(_trace(path))
+        _places[path] = tuple(trace_path(path))
     return any(is_within(place, folder) for place in _places[path] for folder in folders)
 
 
@@ -122,11 +125,6 @@ def leads_out(path: str, folders: Sequence[str]) -> bool:
     """Whether a link in one of the folders leads to it, and it lies in none of them."""
     real = os.path.realpath(path)
     return leads_through(path, folders) and not any(is_within(real, folder) for folder in folders)
-
-
-def is_within(path: str, folder: str) -> bool:
-    """Whether a path is that of a folder or of something in it, by their names alone."""
-    return path == folder or path.startswith(f"{folder.rstrip(os.sep)}{os.sep}")
 
 
 def _search_path(name: str, path: str, avoid: Sequence[str]) -> str:
@@ -163,7 +161,7 @@ def _find_top(folder: str) -> str:
     """The top of the work tree around a folder, unless it is that of a whole home; the folder itself where it is in
     none.
     """
-    home, top = os.path.expanduser("~"), folder
+    home, top = find_home(os.environ), folder
     while not os.path.lexists(os.path.join(top, ".git")):
         if top == os.path.dirname(top):
             return folder
@@ -177,7 +175,7 @@ def _make_room(known: "dict[Any, Any]") -> None:
         known.clear()
 
 
-def _trace(path: str) -> Iterator[str]:
+def trace_path(path: str) -> Iterator[str]:
     """Every place on the way to what a path names, through all links."""
     place, rest, links = "", path.split(os.sep)[::-1], 0
     while rest:

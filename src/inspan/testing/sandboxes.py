@@ -14,18 +14,18 @@ _TREE = "(while :; do echo x >> {file}; sleep 0.05; done) & {then}"
 _QUIET = "sleep 1"
 
 
-async def check_sandbox(open_one: OpenOne, *, outside: str) -> None:
+async def check_sandbox(open_one: OpenOne, *, outside: str, has_own_folder: bool = False) -> None:
     """Opens sandboxes and raises `AssertionError` with the first promise that is not kept.
 
     They need `sh` and its usual companions inside, and a folder that is empty but for what the check writes. `outside`
-    is a folder beside it.
+    is a folder beside it. One that `has_own_folder` takes it away when it is torn down; of any other, the files stay.
     """
     async with open_one() as box:
         await _check_exec(box)
         await _check_ending(box)
         await _check_upload(box, outside)
         await _check_snapshots(box)
-    await _check_teardown(open_one)
+    await _check_teardown(open_one, has_own_folder=has_own_folder)
 
 
 async def _check_exec(box: OpenSandbox) -> None:
@@ -39,7 +39,8 @@ async def _check_exec(box: OpenSandbox) -> None:
     assert 0 < done.duration_s < 600, f"it took {done.duration_s} s"
     words = await box.exec(["printf", "%s|", "a b", "", "*", "$HOME"])
     assert words.stdout == b"a b||*|$HOME|", f"its words became {words.stdout!r}"
-    missing = await box.exec(["no-such-program"])
+    # Where PATH has a folder that the caller may not search, it is 126: nobody knows whether the program is in there.
+    missing = await box.exec(["no-such-program"], env={"PATH": os.defpath})
     assert missing.exit_code == 127, f"a program that is not there gave {missing.exit_code}"
 
 
@@ -91,7 +92,7 @@ async def _show(box: OpenSandbox) -> tuple[bytes, bool, bool]:
     return kept.stdout, there[0], there[1]
 
 
-async def _check_teardown(open_one: OpenOne) -> None:
+async def _check_teardown(open_one: OpenOne, *, has_own_folder: bool) -> None:
     async with open_one() as box:
         await box.upload({"stays": "here"})
         await box.teardown()
@@ -102,4 +103,7 @@ async def _check_teardown(open_one: OpenOne) -> None:
             pass
         else:
             raise AssertionError("it ran a command after it was torn down")
-        assert os.path.exists(os.path.join(box.work_dir, "stays")), "its files were gone after it was torn down"
+        if has_own_folder:
+            assert not os.path.lexists(box.work_dir), "its own folder was there after it was torn down"
+        else:
+            assert os.path.exists(os.path.join(box.work_dir, "stays")), "its files were gone after it was torn down"

@@ -5,8 +5,10 @@ It is for demonstrations where no vendor's agent can be had, and for tests. Its 
 
 import json
 import os
+import select
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +16,8 @@ from typing import Any
 _CALL_TIMEOUT_S = 3600.0
 _COMMAND_TIMEOUT_S = 600.0
 _MAX_CALLS = 50
+_TELL_S = 0.1
+_TOLD_BYTES = 1000
 
 
 def _declare_tool(name: str, *fields: str) -> dict[str, Any]:
@@ -43,12 +47,9 @@ def main() -> int:
         try:
             answer = call_model(messages)
         except OSError as error:
-            emit(
-                kind="turn_failed",
-                failure="network",
-                message=str(error).rstrip(": "),
-                status=getattr(error, "code", None),
-            )
+            status = getattr(error, "code", None)  # Whoever answers with one can be reached.
+            failure = "unknown" if status else "network"
+            emit(kind="turn_failed", failure=failure, message=str(error).rstrip(": "), status=status)
             return 1
         add_usage(used, answer.get("usage", {}))
         message = answer["choices"][0]["message"]
@@ -106,16 +107,36 @@ def run_tool(call: dict[str, Any]) -> dict[str, Any]:
 
 
 def bash(call: str, command: str) -> tuple[str, list[dict[str, Any]]]:
-    done = subprocess.run(
-        ["sh", "-c", command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=_COMMAND_TIMEOUT_S,
-        check=False,
-    )
-    event = {"kind": "command_executed", "id": call, "command": command, "exit_code": done.returncode}
-    return done.stdout.decode(errors="replace"), [event]
+    argv = ["sh", "-c", command]
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        try:
+            output = read_output(call, process)
+        except BaseException:
+            process.kill()
+            raise
+    event = {"kind": "command_executed", "id": call, "command": command, "exit_code": process.returncode}
+    return output.decode(errors="replace"), [event]
+
+
+def read_output(call: str, process: "subprocess.Popen[bytes]") -> bytes:
+    """All that a command puts out; who watches the run is told its end while the command works."""
+    assert process.stdout
+    output, told, tells = bytearray(), 0, bool(os.environ.get("PARTIAL"))
+    ends_at = time.monotonic() + _COMMAND_TIMEOUT_S
+    tell_at = time.monotonic() + _TELL_S
+    while True:
+        until = tell_at if tells and told < len(output) else ends_at
+        if select.select([process.stdout], [], [], max(0.0, until - time.monotonic()))[0]:
+            piece = os.read(process.stdout.fileno(), 65536)
+            if not piece:
+                return bytes(output)
+            output += piece
+        now = time.monotonic()
+        if now >= ends_at:
+            raise subprocess.TimeoutExpired(process.args, _COMMAND_TIMEOUT_S)
+        if tells and told < len(output) and now >= tell_at:
+            emit(kind="tool_output", id=call, text=output[-_TOLD_BYTES:].decode(errors="replace"))
+            told, tell_at = len(output), now + _TELL_S
 
 
 def write_file(call: str, path: str, content: str) -> tuple[str, list[dict[str, Any]]]:

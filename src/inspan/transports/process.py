@@ -3,9 +3,20 @@
 import os
 import sys
 
-from inspan.system.entry import LINK_FD, enter, pack, reset_signals
+from inspan.system.entry import (
+    ABOVE_GIVEN,
+    FILTER_FD,
+    LINK_FD,
+    SHELL_ENTRY,
+    enter,
+    make_filter_file,
+    needs_python,
+    open_named,
+    pack,
+    reset_signals,
+)
 from inspan.system.entry import __file__ as ENTRY
-from inspan.system.platform import CHILD_SIGNAL, create_memory_file, list_children, open_pipe
+from inspan.system.platform import CHILD_SIGNAL, create_memory_file, list_children, list_open_fds, open_pipe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +31,6 @@ DEFAULT_SIGNALS = (_HANGUP, _INTERRUPT, _QUIT, _PIPE, _TERMINATE, CHILD_SIGNAL)
 ENDING_SIGNALS = (_HANGUP, _INTERRUPT, _TERMINATE)
 _LIVENESS_FD = 3
 _FIRST_FREE = 3
-_ABOVE_GIVEN = 16
 _NOT_STARTED = 126
 
 
@@ -73,11 +83,17 @@ def spawn(
             os.set_blocking(fd, True)
         ends = [(given, 0), (stdout_end, 1), (stderr_end, 2), *([(life_end, _LIVENESS_FD)] if liveness_pipe else [])]
         ends += [(link_end, LINK_FD)] if link >= 0 else []
+        before = len(opened)
+        argv = open_named(argv, opened) if setup else argv
+        ends += [(fd, fd) for fd in opened[before:]]  # They stay on their own numbers: the words say these.
         if setup and forks:
             pid = _fork_into(setup, argv, env, ends)
         else:
-            argv = [sys.executable, "-I", "-S", ENTRY, pack(setup), *argv] if setup else argv
-            actions = [(os.POSIX_SPAWN_DUP2, fd, number) for fd, number in ends]
+            ends += _open_filter(opened, setup) if setup and not needs_python(setup) else []
+            argv = [*_choose_entry(setup), *argv] if setup else argv
+            # First: a number that is closed may be one that the child is given something on.
+            actions = [(os.POSIX_SPAWN_CLOSE, fd) for fd in _list_inherited()]
+            actions += [(os.POSIX_SPAWN_DUP2, fd, number) for fd, number in ends]
             # A caller's blocked signals would stay blocked in all that the agent starts.
             pid = os.posix_spawn(
                 argv[0], argv, env, file_actions=actions, setsid=True, setsigdef=DEFAULT_SIGNALS, setsigmask=()
@@ -154,6 +170,36 @@ def move_fd_up(fd: int) -> int:
             os.close(low)
 
 
+def _list_inherited() -> "list[int]":
+    """What a child would inherit though nobody gave it anything: a folder that is open leads out of every box."""
+    found: list[int] = []
+    for fd in list_open_fds():
+        try:
+            if fd > 2 and os.get_inheritable(fd):
+                found.append(fd)
+        except OSError:
+            continue  # The listing's own is closed by now.
+    return found
+
+
+def _choose_entry(setup: "Setup") -> "tuple[str, ...]":
+    return (sys.executable, "-I", "-S", ENTRY, pack(setup)) if needs_python(setup) else SHELL_ENTRY
+
+
+def _open_filter(opened: "list[int]", setup: "Setup") -> "list[tuple[int, int]]":
+    """The filter, on a number that no child is given anything on, and the number on which it is looked for."""
+    if not setup["filter"]:
+        return []
+    import fcntl  # Start-up time: only a box needs it.
+
+    made = make_filter_file(setup["filter"])
+    try:
+        opened.append(fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, ABOVE_GIVEN))
+    finally:
+        os.close(made)
+    return [(opened[-1], FILTER_FD)]
+
+
 def _fork_into(setup: "Setup", argv: "list[str]", env: "Mapping[str, str]", ends: "list[tuple[int, int]]") -> int:
     """A child that does the setup and becomes the program."""
     pid = os.fork()
@@ -163,6 +209,7 @@ def _fork_into(setup: "Setup", argv: "list[str]", env: "Mapping[str, str]", ends
         os.setsid()
         for fd, number in ends:
             os.dup2(fd, number)
+            os.set_inheritable(number, True)  # A copy is; one that stays on its number is not.
         reset_signals(DEFAULT_SIGNALS)
         enter(setup, argv, dict(env))
     finally:
@@ -176,7 +223,7 @@ def _open_link(opened: "list[int]") -> "tuple[int, int]":
 
     for made in socket.socketpair():
         with made:
-            opened.append(fcntl.fcntl(made.fileno(), fcntl.F_DUPFD_CLOEXEC, _ABOVE_GIVEN))
+            opened.append(fcntl.fcntl(made.fileno(), fcntl.F_DUPFD_CLOEXEC, ABOVE_GIVEN))
     return opened[-2], opened[-1]
 
 

@@ -2,14 +2,13 @@
 
 import sys
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
 import click
 import msgspec
 
 from inspan.agents.install import install
 from inspan.agents.installed import uninstall
-from inspan.agents.program import locate_program
 from inspan.agents.select import select_channel
 from inspan.cli.agent_program import find_own_program, replace_process
 from inspan.cli.folders import current_folder
@@ -17,11 +16,11 @@ from inspan.cli.installs import confirm_uninstall, find_removable, find_updates
 from inspan.cli.output import Column, find_width, format_size, format_table, print_json
 from inspan.cli.progress import Progress
 from inspan.cli.run_names import AgentName
-from inspan.contracts.driver import Capabilities, Driver
-from inspan.errors import AgentUnusable
+from inspan.client.machine import describe_agent
+from inspan.contracts.driver import Driver
 from inspan.planning.known_agents import AgentEntry, find_agent_driver, list_agents
 from inspan.protocol.reasons import FAILED
-from inspan.system.programs import list_exposed_folders
+from inspan.reporters.ending import wrap_segments
 
 _COLUMNS = (
     Column("AGENT", lead=True),
@@ -44,7 +43,7 @@ def command(context: click.Context, as_json: bool) -> None:
         return
     found = list_agents(current_folder())
     if as_json:
-        print_json(agents=[_to_dict(each) for each in found])
+        print_json(agents=[describe_agent(each) for each in found])
         return
     default = next(each.name for each in found if each.driver and each.driver.default)
     click.echo(listing([_row(each) for each in found], default=default, width=find_width(sys.stdout)))
@@ -56,11 +55,11 @@ def command(context: click.Context, as_json: bool) -> None:
 def show_command(name: str, as_json: bool) -> None:
     """What an agent can do, what it reads, and what it cannot do, with the reasons."""
     found = find_agent_driver(name, cwd=current_folder())
-    told = _to_dict(AgentEntry(name=name, driver=found))
+    told = describe_agent(AgentEntry(name=name, driver=found))
     if as_json:
-        print_json(**told)
+        print_json(**msgspec.structs.asdict(told))
         return
-    click.echo(f"{found.title} ({found.name}) {told['version']} · {told['program']}")
+    click.echo(f"{found.title} ({found.name}) {told.version} · {told.program}")
     for label, value in _details(found):
         click.echo(f"  {label}: {value}")
 
@@ -150,13 +149,14 @@ def exec_command(name: str, arguments: tuple[str, ...]) -> None:
 def listing(rows: list[tuple[str, ...]], *, default: str, width: int | None = None) -> str:
     """The table as it is printed; the first page of the documents shows it."""
     more = f"default: {default} · more: inspan agents show NAME · get one: inspan agents install NAME"
-    return f"{format_table(_COLUMNS, rows, width=width)}\n{more}"
+    words = more if width is None else wrap_segments(more.split(" · "), columns=width)
+    return f"{format_table(_COLUMNS, rows, width=width)}\n{words}"
 
 
 def _row(each: AgentEntry) -> tuple[str, ...]:
     if each.driver is None:
         return each.name, "-", "-", "-", "-", "-", "-", each.problem.message if each.problem else ""
-    version = "API" if each.driver.program.hosted else str(_to_dict(each)["version"])
+    version = "API" if each.driver.program.hosted else describe_agent(each).version
     return cells(each.driver, name=each.name, version=version)
 
 
@@ -202,21 +202,3 @@ def _format_value(value: object) -> str:
     if isinstance(value, tuple):
         return " ".join(map(str, cast(tuple[object, ...], value)))
     return {"True": "yes", "False": "no"}.get(str(value), str(value))
-
-
-def _to_dict(each: AgentEntry) -> dict[str, Any]:
-    driver, version, path = each.driver, "-", each.problem.message if each.problem else ""
-    if driver:
-        try:
-            program = locate_program(driver, avoid=list_exposed_folders(current_folder()))
-            version, path = program.version or "-", program.path
-        except AgentUnusable as error:
-            path = error.next_step
-    return {
-        "agent": each.name,
-        "title": driver.title if driver else each.name,
-        "version": version,
-        "default": "yes" if driver and driver.default else "",
-        "program": path,
-        "capabilities": msgspec.structs.asdict(driver.capabilities if driver else Capabilities()),
-    }

@@ -5,7 +5,7 @@ import time
 
 import click
 
-from inspan.cli.output import Column, find_width, format_duration, format_table, one_line, print_json
+from inspan.cli.output import Column, find_width, format_duration, format_table, one_line, print_json, print_words
 from inspan.contracts.permissions import KeptApproval, subject_of
 from inspan.contracts.tool_grants import split_pattern
 from inspan.errors import BadInput
@@ -56,6 +56,8 @@ def command(revoke: str | None, dry_run: bool, as_json: bool) -> None:
         names = name_runs(state, [each.folder.run_id for each in questions])
         cells = [_cells(each, names[each.folder.run_id]) for each in questions]
         sys.stdout.write(format_table(_COLUMNS, cells, width=width) + "\n")
+    if not questions:
+        print_words("inspan: nothing waits for an answer", err=True)
     if kept:
         gap = "\n" if questions else ""
         sys.stdout.write(gap + format_table(_KEPT_COLUMNS, [_format_kept(each) for each in kept], width=width) + "\n")

@@ -22,7 +22,7 @@ from inspan.stores.paths import state_home
 def command(question: str, always: bool, changed: str | None, answers: tuple[str, ...], as_json: bool) -> None:
     """Allow what an agent asks for, or answer its question.
 
-    ID is that of the question, or a part of it: `inspan approvals` lists them.
+    ID is that of the question, or a part of it, or RUN/ID: `inspan approvals` lists them.
     """
     asked = find_question(state_home(), question)
     answer = Answer(

@@ -2,15 +2,13 @@
 
 import sys
 from datetime import UTC, datetime
-from typing import Any
 
 import click
+import msgspec
 
-from inspan.cli.output import Column, find_width, format_duration, format_table, print_json
-from inspan.protocol.amounts import Amounts, format_dollars
+from inspan.cli.output import Column, find_width, format_duration, format_table, print_json, print_words
+from inspan.protocol.amounts import format_dollars
 from inspan.protocol.budget import format_budget
-from inspan.protocol.cost import Cost, build_cost
-from inspan.protocol.spending import NANO_PER_USD
 from inspan.reporters.costs import format_cost, format_count
 from inspan.reporters.text import escape_controls
 from inspan.runs.names import name_runs
@@ -45,41 +43,15 @@ def command(as_json: bool) -> None:
     statuses = read_tree(state)
     refusals = list_refusals(state) if statuses else []
     if as_json:
-        print_json(nodes=[_to_dict(each) for each in statuses], refusals=[each._asdict() for each in refusals])
+        from inspan.client.spending import describe_budgets  # Start-up time: whoever reads the table needs none of it.
+
+        print_json(**msgspec.structs.asdict(describe_budgets(statuses, refusals)))
         return
     names = name_runs(state, [each.run_id for each in (*statuses, *refusals) if each.run_id])
     table = format_table(_COLUMNS, [_cells(each, names) for each in statuses], width=find_width(sys.stdout))
-    notes = "".join((*_notes(statuses), *(_format_refusal(each, names[each.run_id]) for each in refusals)))
-    sys.stdout.write(f"{table}\n{notes}")
-
-
-def _to_dict(status: BudgetStatus) -> dict[str, Any]:
-    return {
-        "node": status.node,
-        "project": status.project,
-        "task": status.task or None,
-        "run_id": status.run_id or None,
-        "scripted": status.scripted,
-        "limits": {**_limits(status), "per": status.budget.per or None},
-        "spent": {
-            **_amounts(status.spent),
-            "seconds": round(status.spent.seconds, 3),
-            "restarts": status.spent.restarts,
-        },
-        **_build_cost(status).to_fields(),
-        "reserved": _amounts(status.reserved),
-        "since": status.since or None,
-        "unpriced_calls": status.unpriced,
-        "estimated_calls": status.estimated,
-    }
-
-
-def _limits(status: BudgetStatus) -> dict[str, float | None]:
-    return {name: getattr(status.budget, name) for name in ("usd", "tokens", "calls", "seconds", "restarts")}
-
-
-def _amounts(amounts: Amounts) -> dict[str, float]:
-    return {"usd": amounts.nano / NANO_PER_USD, "tokens": amounts.tokens, "calls": amounts.calls}
+    sys.stdout.write(f"{table}\n")
+    for note in (*_notes(statuses), *(_format_refusal(each, names[each.run_id]) for each in refusals)):
+        print_words(note)
 
 
 def _cells(status: BudgetStatus, names: dict[str, str]) -> tuple[str, ...]:
@@ -88,7 +60,7 @@ def _cells(status: BudgetStatus, names: dict[str, str]) -> tuple[str, ...]:
     return (
         f"{_INDENT[status.node]}{status.node} {name}{scripted}",
         format_budget(status.budget) or "-",
-        format_cost(_build_cost(status)),
+        format_cost(status.cost),
         str(spent.tokens),
         str(spent.calls),
         format_duration(spent.seconds),
@@ -98,19 +70,9 @@ def _cells(status: BudgetStatus, names: dict[str, str]) -> tuple[str, ...]:
     )
 
 
-def _build_cost(status: BudgetStatus) -> Cost:
-    """What the node's calls cost; an agent without a gateway tells it once for a run, and has no calls here."""
-    spent, unpriced = status.spent, status.unpriced
-    is_unknown = not status.scripted and unpriced > 0 and not spent.nano and unpriced >= spent.calls
-    is_unpriced = status.scripted and not spent.nano
-    return build_cost(
-        None if is_unknown or is_unpriced else spent.nano, paid=not status.scripted, unknown_calls=unpriced
-    )
-
-
 def _format_refusal(refusal: BudgetRefusal, name: str) -> str:
-    told, step = escape_controls(refusal.message), escape_controls(refusal.next_step)
-    return f"Ended by a budget: run {name}.\n  {told}\n  → {step}\n"
+    told, step = escape_controls(refusal.message.replace(refusal.run_id, name)), escape_controls(refusal.next_step)
+    return f"Ended by a budget: run {name}.\n  {told}\n  → {step}"
 
 
 def _notes(statuses: list[BudgetStatus]) -> list[str]:
@@ -120,9 +82,8 @@ def _notes(statuses: list[BudgetStatus]) -> list[str]:
     notes: list[str] = []
     if unpriced:
         calls = format_count(unpriced, "model call")
-        notes.append(f"Unknown, and not in COST: what {calls} cost; a run without a gateway counts as one.\n")
+        notes.append(f"Unknown, and not in COST: what {calls} cost; a run without a gateway counts as one.")
     if estimated:
-        notes.append(
-            f"{format_count(estimated, 'model call')} without a usage from the provider: counted here by an estimate.\n"
-        )
+        calls = format_count(estimated, "model call")
+        notes.append(f"{calls} without a usage from the provider: counted here by an estimate.")
     return notes

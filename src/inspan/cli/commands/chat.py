@@ -12,6 +12,7 @@ from inspan.cli.chat import Chat
 from inspan.cli.chat_input import ChatInput, PlainInput
 from inspan.cli.commands.run import choose_session, configure_session, print_resumed
 from inspan.cli.commands.run import command as run_command
+from inspan.cli.lost_work import report_lost
 from inspan.cli.run_names import choose_hint_name
 from inspan.cli.start_run import ENDINGS, start_run
 from inspan.errors import RunNotFound
@@ -47,6 +48,7 @@ def open_chat(context: click.Context, options: Mapping[str, Any]) -> int:
         configured = configure_session(context, {**options, "partial": True})
         folder = start_run(configured.task, env=configured.env).folder
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
+        report_lost(state_home())
     else:
         after = max((record.number for record in iter_log(folder.log)), default=0)
         click.echo(f"inspan: session {folder.run_id} is taken up again", err=True)

@@ -4,7 +4,7 @@ import click
 
 from inspan.cli.follow import follow_run
 from inspan.cli.output import print_json
-from inspan.cli.run_names import RunName, pick_run
+from inspan.cli.run_names import RunName, choose_printed_name, pick_agent_run
 from inspan.protocol.commands import CloseSession
 from inspan.runs.control_client import command_session
 from inspan.stores.paths import state_home
@@ -19,10 +19,10 @@ def command(run: str, as_json: bool) -> None:
     RUN is a name that `ps` shows, an id, its beginning, @last or @2 (of this folder's project), @last-anywhere.
     """
     state = state_home()
-    folder = pick_run(state, run, as_json=as_json)
+    folder = pick_agent_run(state, run, as_json=as_json)
     command_session(folder, CloseSession())
     ended = follow_run(state, folder, show=lambda record: None)
     if as_json:
         print_json(run_id=folder.run_id, ended=ended)
     else:
-        click.echo(f"{folder.run_id} {ended.outcome}")
+        click.echo(f"{choose_printed_name(folder)} {ended.outcome}")

@@ -5,7 +5,7 @@ import os
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
-from inspan.cli.output import print_json
+from inspan.cli.output import print_json, print_words
 from inspan.errors import HarnessFault
 
 _VARIABLE = "_INSPAN_COMPLETE"
@@ -74,10 +74,10 @@ def _find_shell() -> str:
 def _install(shell: str, *, dry_run: bool, as_json: bool) -> None:
     # Start-up time: the pages need every command, and only an installation needs the pages.
     from inspan.cli.main import inspan
-    from inspan.cli.man_pages import build_man_pages
+    from inspan.cli.man_pages import MARK, build_man_pages
     from inspan.cli.shell_files import collect_files, completion_path, list_changes, man_folder, write_files
 
-    found = collect_files(shell, _mark(shell, build_script(shell)), build_man_pages(inspan), os.environ)
+    found = collect_files(shell, mark_script(shell, build_script(shell), MARK), build_man_pages(inspan), os.environ)
     path = completion_path(shell, os.environ)
     written = list_changes(found) if dry_run else write_files(found)
     step = _describe_step(shell, path)
@@ -86,13 +86,13 @@ def _install(shell: str, *, dry_run: bool, as_json: bool) -> None:
         return
     would = "would be " if dry_run else ""
     pages = sum(each != path for each in written)
-    click.echo(f"{path} {f'{would}written' if path in written else 'is up to date'}")
-    click.echo(f"{man_folder(os.environ)} {f'{would}written: {pages} pages' if pages else 'is up to date'}")
-    click.echo(f"next: {step}")
+    print_words(f"{path} {f'{would}written' if path in written else 'is up to date'}")
+    print_words(f"{man_folder(os.environ)} {f'{would}written: {pages} pages' if pages else 'is up to date'}")
+    print_words(f"next: {step}")
 
 
 def _uninstall(shells: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None:
-    from inspan.cli.shell_files import list_own_files, remove_files  # Start-up time: few look for it.
+    from inspan.cli.shell_files import list_own_files, man_folder, remove_files  # Start-up time: few look for it.
 
     found = list_own_files(shells, os.environ)
     if not dry_run:
@@ -100,18 +100,21 @@ def _uninstall(shells: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None
     if as_json:
         print_json(dry_run=dry_run, files=found)
         return
+    folder, would = man_folder(os.environ), "would be " if dry_run else ""
+    pages = [path for path in found if os.path.dirname(path) == folder]
     for path in found:
-        click.echo(f"{path} {'would be ' if dry_run else ''}deleted")
-    if not found:
+        if path not in pages:
+            print_words(f"{path} {would}deleted")
+    if pages:
+        print_words(f"{folder} {would}deleted: {len(pages)} pages")
+    elif not found:
         click.echo("nothing to delete")
 
 
-def _mark(shell: str, script: str) -> str:
+def mark_script(shell: str, script: str, mark: str) -> str:
     """The script with a line by which it is known again; Zsh wants its own line to be the first."""
-    from inspan.cli.man_pages import MARK  # Start-up time, as above.
-
     first, end, rest = script.partition("\n")
-    return f"{first}{end}# {MARK}\n{rest}" if shell == "zsh" else f"# {MARK}\n{script}"
+    return f"{first}{end}# {mark}\n{rest}" if shell == "zsh" else f"# {mark}\n{script}"
 
 
 def _describe_step(shell: str, path: str) -> str:

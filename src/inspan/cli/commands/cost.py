@@ -2,14 +2,13 @@
 
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import click
 import msgspec
 
 from inspan.cli.moments import Moment
-from inspan.cli.output import Column, find_width, format_table, print_json
-from inspan.folds.costs import BY, By, GroupTotals, Subtotal, group_spendings, sum_spendings
+from inspan.cli.output import Column, find_width, format_table, print_json, print_words
+from inspan.folds.costs import BY, By, GroupTotals, group_spendings, sum_spendings
 from inspan.protocol.usage import Usage
 from inspan.reporters.costs import format_cost, format_count, format_usd
 from inspan.runs.costs import list_spendings
@@ -45,44 +44,19 @@ def command(by: By, since: float, as_json: bool) -> None:
     found, total = group_spendings(spendings, by=by), sum_spendings(spendings)
     table = Pricing(cache_home()).describe_table() if total.overall.calls else None
     if as_json:
-        described = [_to_dict(each) for each in found]
-        prices = msgspec.to_builtins(table)
-        print_json(by=by, since=since or None, groups=described, total=_to_dict(total), prices=prices)
+        from inspan.client.spending import describe_sums  # Start-up time: whoever reads the table needs none of it.
+        from inspan.client.values import CostQuery
+
+        print_json(**msgspec.structs.asdict(describe_sums(CostQuery(by=by, since=since), found, total, table)))
         return
     names = name_runs(state_home(), [each.name for each in found]) if by == "run" else {}
     rows = [_cells(each, names.get(each.name, each.name)) for each in found]
     rows += [_cells(total, total.name)] if len(found) > 1 else []
     # Half an id names no session, and half a name no run.
     first = Column(by.upper(), cut="" if by in ("run", "session") else "middle", least=12, lead=True)
-    lines = (format_table((first, *_COLUMNS), rows, width=find_width(sys.stdout)), *_notes(total, table))
-    sys.stdout.write("\n".join(lines) + "\n")
-
-
-def _to_dict(sums: GroupTotals) -> dict[str, Any]:
-    return {
-        "name": sums.name,
-        **_part_to_dict(sums.overall),
-        "scripted_runs": sums.scripted.runs,
-        "scripted_usd": sums.scripted.cost.not_paid_usd or 0.0,
-        "sources": {source: _part_to_dict(part) for source, part in sums.sources.items()},
-        "roles": {role: _part_to_dict(part) for role, part in sums.roles.items()},
-    }
-
-
-def _part_to_dict(part: Subtotal) -> dict[str, Any]:
-    return {
-        "runs": part.runs,
-        "calls": part.calls,
-        **{name: getattr(part.usage, name) if part.usage else None for name in _TOKEN_KINDS},
-        "tokens_not_reported": part.runs_without_usage,
-        "calls_without_tokens": part.calls_without_usage,
-        **part.cost.to_fields(),
-        "cost_not_reported": part.runs_without_cost,
-        "calls_without_cost": part.calls_without_cost,
-        "estimated_calls": part.estimated_calls,
-        "estimated_usd": part.estimated_usd,
-        "estimated_tokens": part.estimated_tokens,
-    }
+    sys.stdout.write(format_table((first, *_COLUMNS), rows, width=find_width(sys.stdout)) + "\n")
+    for note in _notes(total, table):
+        print_words(note)
 
 
 def _cells(sums: GroupTotals, name: str) -> tuple[str, ...]:

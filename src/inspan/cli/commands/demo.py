@@ -14,13 +14,16 @@ from inspan.agents.program import locate_program
 from inspan.agents.registry import find_built_in_driver, find_demo_driver, find_driver
 from inspan.cli.console import Console
 from inspan.cli.follow import follow_run, stop_on_signals
-from inspan.cli.output import apply_style, wants_colour
-from inspan.cli.run_names import AgentName
+from inspan.cli.output import apply_style, find_width, print_words, wants_colour
+from inspan.cli.progress import Progress
+from inspan.cli.run_names import AgentName, choose_hint_name, shorten_shown_path
 from inspan.cli.start_run import start_run
 from inspan.contracts.driver import Driver
 from inspan.errors import AgentMissing, AgentUnusable
 from inspan.protocol.reasons import FAILED, REASONS
 from inspan.protocol.task import Task
+from inspan.reporters.prose import fit_words
+from inspan.reporters.width import cut_to_width
 from inspan.stores.git import find_git
 from inspan.system.programs import helper_path
 
@@ -49,7 +52,7 @@ def command(agent: str | None, keep: bool) -> int:
         return _run_demo(chosen, folder)
     finally:
         if keep:
-            click.echo(f"kept: {folder}")
+            print_words(f"kept: {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -63,10 +66,11 @@ def _ensure_agent(wanted: Driver) -> Driver:
             if os.environ.get(wanted.program_variable):
                 raise
             _print_heading(f"installing {wanted.title} {wanted.program.install.version} from its wheel (once)")
-            install(wanted)
+            with Progress("installing") as progress:
+                install(wanted, report=progress.show_install)
         return wanted
     except AgentUnusable as error:
-        click.echo(f"{error}\n", err=True)
+        print_words(f"{error}\n", err=True)
         _print_heading(f"{wanted.title} is not available here: this is the BUILT-IN SCRIPTED AGENT, not {wanted.title}")
         return find_built_in_driver()
 
@@ -103,15 +107,15 @@ def _run_demo(agent: Driver, folder: Path) -> int:
     _print_heading("the tests again")
     green = _run_tests(folder)
     _print_heading("red → green" if red and not green else "the demo did NOT end as it should")
-    _print_next_steps(prepared.plan.run_id, prepared.folder.path)
+    _print_next_steps(choose_hint_name(prepared.folder), prepared.folder.path)
     return REASONS[ended.reason].exit_code or (0 if red and not green else FAILED)
 
 
-def _print_next_steps(run_id: str, path: str) -> None:
-    click.echo("cost: not paid; tokens are the scenario's numbers")
-    click.echo(f"run folder: {path}")
+def _print_next_steps(run: str, path: str) -> None:
+    print_words("cost: not paid; tokens are the scenario's numbers")
+    print_words(f"run folder: {shorten_shown_path(path)}")
     name = "inspan" if shutil.which("inspan") else _command_name()
-    click.echo(f"next: {name} show {run_id}   ·   {name} events {run_id}   ·   {name} doctor")
+    print_words(f"next: `{name} show {run}` · `{name} events {run}` · `{name} doctor`")
 
 
 def _command_name() -> str:
@@ -142,10 +146,11 @@ def _git(folder: Path, *arguments: str, show: bool = False) -> None:
         env = {**os.environ, "PATH": helper_path()}
         done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        click.echo("(git is not installed: no diff)", err=True)
+        if show:
+            click.echo("(git is not installed: no diff)", err=True)
         return
     if show:
-        click.echo(done.stdout, nl=False)
+        _print_verbatim(done.stdout.rstrip("\n"))
 
 
 def _run_tests(folder: Path) -> int:
@@ -159,10 +164,17 @@ def _run_tests(folder: Path) -> int:
         timeout=_TESTS_TIMEOUT_S,
         check=False,
     )
-    click.echo("\n".join(done.stderr.strip().splitlines()[-4:]))
+    _print_verbatim("\n".join(done.stderr.strip().splitlines()[-4:]))
     return done.returncode
+
+
+def _print_verbatim(text: str) -> None:
+    """What other programs print: lines that mean something, of which a terminal shows what fits."""
+    columns = find_width(sys.stdout)
+    for line in text.split("\n"):
+        click.echo(line if columns is None else cut_to_width(line, columns))
 
 
 def _print_heading(text: str) -> None:
     colour = wants_colour(sys.stdout)
-    click.echo("\n" + apply_style(f"── {text}", "bold", colour=colour), color=colour)
+    click.echo("\n" + apply_style(fit_words(f"── {text}", sys.stdout), "bold", colour=colour), color=colour)

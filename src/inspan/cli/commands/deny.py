@@ -16,7 +16,7 @@ from inspan.stores.paths import state_home
 def command(question: str, why: str, as_json: bool) -> None:
     """Refuse what an agent asks for; it goes on without it.
 
-    ID is that of the question, or a part of it: `inspan approvals` lists them.
+    ID is that of the question, or a part of it, or RUN/ID: `inspan approvals` lists them.
     """
     asked = find_question(state_home(), question)
     answer = Answer(id=asked.question.id, allowed=False, reason=why)

@@ -6,11 +6,12 @@ from dataclasses import asdict
 import click
 
 from inspan.agents.registry import find_driver
-from inspan.cli.output import apply_style, print_json, wants_colour
+from inspan.cli.output import apply_style, print_json, print_words, wants_colour
 from inspan.cli.progress import Progress
 from inspan.cli.run_names import AgentName
 from inspan.planning.doctor import INSTALL, Finding, examine, has_agent, is_blocked, repair
 from inspan.protocol.reasons import AGENT, FAILED
+from inspan.reporters.prose import fit_words
 
 _MARKS = {"ok": ("✔", "green"), "warning": ("!", "yellow"), "problem": ("✘", "red")}
 
@@ -38,9 +39,10 @@ def command(agents: tuple[str, ...], fix: bool, as_json: bool) -> int:
     colour = wants_colour(sys.stdout)
     for each in findings:
         mark, style = _MARKS[each.state]
-        click.echo(f"{apply_style(mark, style, colour=colour)} {each.subject}: {each.detail}", color=colour)
+        words = fit_words(f"{mark} {each.subject}: {each.detail}", sys.stdout)
+        click.echo(apply_style(mark, style, colour=colour) + words.removeprefix(mark), color=colour)
         if each.next_step:
-            click.echo(f"    → {each.next_step}")
+            print_words(f"    → {each.next_step}")
     return _exit_code(findings, agents)
 
 

@@ -7,7 +7,7 @@ import sys
 import click
 
 from inspan.cli.output import print_json
-from inspan.cli.run_names import RunName, pick_run
+from inspan.cli.run_names import RunName, pick_agent_run
 from inspan.errors import BadInput
 from inspan.runs.recordings import RunTraffic, collect_traffic, write_recording
 from inspan.stores.paths import state_home
@@ -31,7 +31,7 @@ def command(run: str, output: str, with_prompt: bool, as_json: bool) -> None:
     RUN is a name that `ps` shows, an id, its beginning, @last or @2 (of this folder's project), @last-anywhere.
     """
     state = state_home()
-    traffic = collect_traffic(state, pick_run(state, run, as_json=as_json), with_prompt=with_prompt)
+    traffic = collect_traffic(state, pick_agent_run(state, run, as_json=as_json), with_prompt=with_prompt)
     if output == "-":
         write_recording(sys.stdout.buffer, traffic)
         return

@@ -11,20 +11,27 @@ import click
 from inspan.agents.modules import split_sandbox
 from inspan.agents.registry import all_agent_names
 from inspan.cli.folders import current_folder, require_current_folder
-from inspan.cli.output import format_columns, print_json
+from inspan.cli.output import Column, find_width, format_table, print_json, print_words
 from inspan.cli.progress import Progress
 from inspan.cli.run_names import AgentName
 from inspan.config import locations
 from inspan.config.editor import ConfigEditor, FileName, create, exists_error, is_trusted, open_editor, set_trust
 from inspan.config.new_project import ProjectChoices, build_project_file
 from inspan.errors import BadConfig, BadInput
-from inspan.planning.doctor import AgentState, inspect_agents, is_sandbox_usable
+from inspan.planning.doctor import AgentState, find_missing, inspect_agents, is_sandbox_usable
 from inspan.planning.known_agents import find_agent_driver
 from inspan.planning.settings import load_config, read_config
 from inspan.planning.trust import remember_change, remember_trust
 from inspan.protocol.budget import parse_budget
 from inspan.protocol.reasons import FAILED
+from inspan.reporters.prose import fit_words
 
+_COLUMNS = (
+    Column("AGENT", lead=True),
+    Column("VERSION", lead=True),
+    Column("KEY OR LOGIN", cut="end", least=16),
+    Column("TITLE", cut="end", least=10, drop=1),
+)
 _NONE = "none"
 _AUTO = "auto"
 
@@ -32,7 +39,7 @@ _AUTO = "auto"
 @click.command()
 @click.option("--agent", type=AgentName(), metavar="NAME", help="The agent, where a run names none.")
 @click.option("--budget", metavar="LIMIT", help="What each run may spend: 2usd, 200ktok, 50calls, 30min; or none.")
-@click.option("--sandbox", metavar="NAME", help="bwrap, none, worktree, worktree+bwrap, or auto: what the agent needs.")
+@click.option("--sandbox", metavar="NAME", help="auto (what the agent needs), bwrap, none, worktree, worktree+bwrap.")
 @click.option("-y", "--yes", is_flag=True, help="Ask nothing: take what is suggested where an option is left out.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object; asks nothing.")
 def command(agent: str | None, budget: str | None, sandbox: str | None, yes: bool, as_json: bool) -> int:
@@ -61,7 +68,9 @@ def command(agent: str | None, budget: str | None, sandbox: str | None, yes: boo
     if trusted:
         folder = os.path.dirname(path)
         click.echo(f"trusted: {folder} (a budget or sandbox counts only in a project that you trust)")
-    click.echo('next: inspan "what does this project do?" --mode review')
+    missing = find_missing(choices.agent).rstrip(".")
+    first = f"{missing}; then: " if missing else ""
+    print_words(f'next: {first}inspan "what does this project do?" --mode review')
     return 0
 
 
@@ -144,7 +153,7 @@ def _choose_agent(*, asks: bool) -> str:
     if not asks:
         return suggested
     rows = [(each.name, each.version or "not installed", each.access, each.title) for each in states]
-    click.echo(format_columns(("AGENT", "VERSION", "KEY OR LOGIN", "TITLE"), rows), err=True)
+    click.echo(format_table(_COLUMNS, rows, width=find_width(sys.stderr)), err=True)
     return _ask("Agent", suggested, "agent")
 
 
@@ -165,7 +174,7 @@ def _ask_budget() -> str:
 
 def _ask_sandbox() -> str:
     works = "" if is_sandbox_usable() else "; bwrap does not work here: inspan doctor"
-    click.echo(
+    print_words(
         "Sandbox: auto is what the agent needs; with bwrap it writes only to this folder and its own; "
         f"none sets no limits{works}",
         err=True,
@@ -175,17 +184,20 @@ def _ask_sandbox() -> str:
 
 def _ask(question: str, suggested: str, option: str) -> str:
     """Asks until there is an answer that can be used."""
+    words = fit_words(f"{question} [{suggested}]:", sys.stderr)
     while True:
-        answer = str(click.prompt(question, default=suggested, err=True)).strip()
+        answer = click.prompt(words, default=suggested, show_default=False, prompt_suffix=" ", err=True)
+        answer = str(answer).strip()
         try:
             _CHECKS[option](answer)
         except BadInput as error:
-            click.echo(f"{error.message}\n  → {error.next_step}", err=True)
+            print_words(f"{error.message}\n  → {error.next_step}", err=True)
         else:
             return answer
 
 
 def _confirm(path: str, text: str, *, trusts: bool) -> bool:
-    click.echo(f"\n{text}", err=True)
+    print_words(f"\n{text}", err=True)
     trust = " and trust this project, without which its budget and sandbox do not count" if trusts else ""
-    return click.confirm(f"Write this to {path}{trust}?", default=True, err=True)
+    question = fit_words(f"Write this to {path}{trust}? [Y/n]:", sys.stderr)
+    return click.confirm(question, default=True, show_default=False, prompt_suffix=" ", err=True)

@@ -3,7 +3,7 @@
 import click
 
 from inspan.cli.output import print_json
-from inspan.cli.run_names import RunName, pick_run
+from inspan.cli.run_names import RunName, choose_printed_name, pick_agent_run
 from inspan.protocol.commands import Interrupt
 from inspan.runs.control_client import command_session
 from inspan.stores.paths import state_home
@@ -17,9 +17,9 @@ def command(run: str, as_json: bool) -> None:
 
     RUN is a name that `ps` shows, an id, its beginning, @last or @2 (of this folder's project), @last-anywhere.
     """
-    folder = pick_run(state_home(), run, as_json=as_json)
+    folder = pick_agent_run(state_home(), run, as_json=as_json)
     command_session(folder, Interrupt())
     if as_json:
         print_json(run_id=folder.run_id, interrupted=True)
     else:
-        click.echo(f"{folder.run_id} interrupted")
+        click.echo(f"{choose_printed_name(folder)} interrupted")

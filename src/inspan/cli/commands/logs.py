@@ -8,13 +8,13 @@ from typing import TextIO
 
 import click
 
-from inspan.cli.console import Console
+from inspan.cli.console import Console, cut_for, restore_text
 from inspan.cli.follow import follow_run, print_record
-from inspan.cli.run_names import RunName, pick_run
+from inspan.cli.run_names import RunName, pick_agent_run, pick_run
 from inspan.protocol.events import RunEnded
 from inspan.protocol.reasons import REASONS
 from inspan.protocol.wire import Record
-from inspan.reporters.text import escape_controls
+from inspan.reporters.text import WHOLE, escape_controls
 from inspan.runs.find import refresh_summary
 from inspan.stores.event_log import iter_log
 from inspan.stores.paths import open_nonblocking, state_error, state_home
@@ -28,35 +28,47 @@ _RAW: Mapping[str, Callable[[], TextIO]] = {"stdout": lambda: sys.stdout, "stder
 @click.argument("run", default="@last", type=RunName())
 @click.option("-f", "--follow", is_flag=True, help="Follow until the run ends; exit with its exit code.")
 @click.option("--raw", is_flag=True, help="The agent's own stdout and stderr, redacted.")
+@click.option("--whole", is_flag=True, help="Texts and outputs of any size; without it, 50 KB of each.")
 @click.option("--json", "as_json", is_flag=True, help="As `inspan events` prints it.")
-def command(run: str, follow: bool, raw: bool, as_json: bool) -> int:
+def command(run: str, follow: bool, raw: bool, whole: bool, as_json: bool) -> int:
     """Print a run's events as text.
 
     RUN is a name that `ps` shows, an id, its beginning, @last or @2 (of this folder's project), @last-anywhere.
     """
     state = state_home()
-    folder = pick_run(state, run, as_json=as_json or raw)  # Raw, stderr is the agent's own.
+    pick = pick_agent_run if raw else pick_run
+    folder = pick(state, run, as_json=as_json or raw)  # Raw, stderr is the agent's own.
     if raw:
         return _follow_raw(state, folder) if follow else _print_raw(folder)
     if follow:
-        ended = follow_run(state, folder, show=print_record) if as_json else _follow_text(state, folder)
+        ended = follow_run(state, folder, show=print_record) if as_json else _follow_text(state, folder, whole=whole)
         return REASONS[ended.reason].exit_code
     refresh_summary(state, folder)
-    show = print_record if as_json else _make_printer(Console(sys.stdout, lines=None))
-    for record in iter_log(folder.log):
-        show(record)
+    if as_json:
+        for record in iter_log(folder.log):
+            print_record(record)
+    else:
+        _print_text(folder, whole=whole)
     return 0
 
 
-def _follow_text(state: str, folder: RunFolder) -> RunEnded:
-    console = Console(sys.stdout, lines=None, folder=folder)
+def _print_text(folder: RunFolder, *, whole: bool) -> None:
+    console = Console(sys.stdout, lines=None, cut=WHOLE if whole else cut_for(folder))
+    show = _make_printer(console, folder)
+    for record in iter_log(folder.log):
+        show(record)
+    console.tell_held()
+
+
+def _follow_text(state: str, folder: RunFolder, *, whole: bool) -> RunEnded:
+    console = Console(sys.stdout, lines=None, folder=folder, cut=WHOLE if whole else None)
     with console.hold_terminal():
-        show = _make_printer(console)
+        show = _make_printer(console, folder)
         return follow_run(state, folder, show=show, on_idle=console.tick, wait_s=console.wait_s)
 
 
-def _make_printer(console: Console) -> Callable[[Record], None]:
-    return lambda record: console.show(record.event, at=record.at)
+def _make_printer(console: Console, folder: RunFolder) -> Callable[[Record], None]:
+    return lambda record: console.show(restore_text(record.event, folder), at=record.at)
 
 
 def _print_raw(folder: RunFolder) -> int:

@@ -47,7 +47,7 @@ def _show_json() -> Callable[[Event], None]:
 
 
 def _show_text(file: str, recorded: Recording) -> Callable[[Event], None]:
-    header, console = recorded.header, Console(sys.stdout, lines=None)
+    header, console = recorded.header, Console(sys.stdout, lines=None, every_warning=True)
     title = f"▶ recording {file} · {header.agent} {header.agent_version} · no program is started"
     sys.stdout.write(apply_style(escape_controls(title), "bold", colour=wants_colour(sys.stdout)) + "\n")
     return console.show

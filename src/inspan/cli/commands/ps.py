@@ -3,13 +3,15 @@
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from inspan.cli.lost_work import report_lost
 from inspan.cli.output import Column, find_width, format_duration, format_table, print_json, shorten_home
-from inspan.errors import RunNotFound
+from inspan.errors import RunNotFound, StateUnusable
 from inspan.reporters.costs import format_cost_cell
 from inspan.reporters.states import format_live_state, format_outcome
 from inspan.runs.list_all import ActiveRun, list_active, list_ended
@@ -17,7 +19,6 @@ from inspan.runs.names import tell_apart
 from inspan.runs.projects import Scope, current_scope
 from inspan.stores.index import Row
 from inspan.stores.paths import state_home
-from inspan.stores.run_folder import run_path
 
 if TYPE_CHECKING:
     from inspan.folds.live_state import LiveState
@@ -47,10 +48,12 @@ def command(ended: bool, every_project: bool, limit: int | None, wide: bool, qui
     """List runs of this folder's project: the living ones, with -a the ended ones too.
 
     What needs you comes first, and is shown whatever its project. STATE says what a living run is doing: starting,
-    working (on which command), idle, needs you (`inspan approvals` lists what it asks), rate limited or error. RUN is a
-    name that every command takes.
+    working (on which command), idle, needs you (`inspan approvals` lists what it asks), rate limited, stuck (nothing
+    was heard of it for too long) or error. RUN is a name that every command takes.
     """
     state, scope = state_home(), _find_scope()
+    if not (quiet or as_json):
+        report_lost(state)
     active = list_active(state, ended=ended)
     # What a script reads is this project's alone: it may be about to stop all that it is given.
     shown = not (quiet or as_json)
@@ -64,16 +67,28 @@ def command(ended: bool, every_project: bool, limit: int | None, wide: bool, qui
         rows = _add_ended(state, rows, scope, every_project=every_project, limit=limit)
     rows = rows[:limit]
     if as_json:
-        print_json(runs=[_to_dict(state, row, states) for row in rows])
+        from inspan.client.run_info import build_run_info  # Start-up time: whoever reads the table needs none of it.
+
+        print_json(runs=[build_run_info(state, row, states.get(row.run_id)) for row in rows])
     elif quiet:
         click.echo("\n".join(row.run_id for row in rows), nl=bool(rows))
     else:
         _print_table(rows, states, width=None if wide else find_width(sys.stdout))
         _point_to_questions(states)
         _point_to_others(active, chosen)
-        if ended and not rows and list_ended(state, limit=1):
-            # So it looks from a folder that was moved.
-            click.echo("inspan: no run of this folder's project: `inspan ps -a --all` lists the others", err=True)
+        if not rows:
+            with suppress(StateUnusable):  # It is a hint: what is listed needs no index.
+                _point_to_ended(state, None if every_project else scope, ended=ended)
+
+
+def _point_to_ended(state: str, scope: Scope | None, *, ended: bool) -> None:
+    """Where the runs are that somebody may look for."""
+    if not ended and list_ended(state, scope=scope, limit=1):
+        every = "" if scope else " --all"
+        click.echo(f"inspan: no run is running: `inspan ps -a{every}` lists the ended ones", err=True)
+    elif ended and list_ended(state, limit=1):
+        # So it looks from a folder that was moved.
+        click.echo("inspan: no run of this folder's project: `inspan ps -a --all` lists the others", err=True)
 
 
 def _find_scope() -> Scope | None:
@@ -130,8 +145,8 @@ def _build_cells(rows: Sequence[Row], states: _States) -> list[tuple[str, ...]]:
 
 
 def _choose_names(rows: Sequence[Row]) -> list[str]:
-    """A run's own name, else its short one; its whole id where another that is shown has the same."""
-    return tell_apart([(row.run_id, row.name or row.short or row.run_id) for row in rows])
+    """A run's own name, else its short one, as where another that is shown has the same; at last its whole id."""
+    return tell_apart([(row.run_id, row.name, row.short) for row in rows])
 
 
 def _point_to_questions(states: _States) -> None:
@@ -149,12 +164,6 @@ def _point_to_others(active: Sequence[ActiveRun], shown: Sequence[ActiveRun]) ->
             "1 more is running in another project" if hidden == 1 else f"{hidden} more are running in other projects"
         )
         click.echo(f"inspan: {count}: `inspan ps --all`", err=True)
-
-
-def _to_dict(state: str, row: Row, states: _States) -> dict[str, Any]:
-    path = run_path(state, project=row.project, task=row.task, run_id=row.run_id)
-    live = states.get(row.run_id)
-    return {**row._asdict(), "folder": row.cwd, "path": path, "alive": row.outcome == "running", "state": live}
 
 
 @cache  # Ten thousand runs have few folders.

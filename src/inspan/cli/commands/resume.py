@@ -12,7 +12,7 @@ from inspan.cli.run_names import RunName
 from inspan.errors import BadInput, RunNotFound
 from inspan.planning.resume import is_session_id
 from inspan.runs.find import find_run_folder
-from inspan.runs.projects import Scope, scope_of
+from inspan.runs.projects import LAST, Scope, scope_of
 from inspan.stores.paths import state_home
 
 _NOT_HERE = ("prompt", "resume", "continue_last")
@@ -40,6 +40,8 @@ def _resume(words: tuple[str, ...], **options: Any) -> int:
     if prompt:
         return run_task(context, {**named, "prompt": prompt})
     if any(options[name] for name in _SINGLE) or not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
+        if run in ("", LAST):
+            find_run_folder(state_home(), LAST, scope=_find_scope(options))  # Without one, no prompt would help.
         raise BadInput("PROMPT", "", "it is missing.", next_step=_explain_missing_prompt(run))
     from inspan.cli.commands.chat import NOT_HERE, open_chat  # Start-up time: only a conversation needs it.
 

@@ -15,6 +15,7 @@ from inspan.cli.run_names import AgentName, RunName
 from inspan.cli.sizes import Processors, Size
 from inspan.cli.start_run import start_run
 from inspan.cli.streams import is_live
+from inspan.cli.watchdog_words import WatchdogWords
 from inspan.errors import BadInput, OutputRefused
 from inspan.planning.settings import ConfiguredTask, apply_config
 from inspan.protocol.budget import BUDGET_HINT, Budget, Node, parse_budgets
@@ -83,6 +84,7 @@ class _RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     start_timeout: float | None
     idle_timeout: float | None
     stall_timeout: float | None
+    watchdog: dict[str, Any] | None
     max_turns: int | None
     ask: tuple[str, ...]
     answer_timeout: float | None
@@ -130,7 +132,9 @@ class _RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     "--fault", multiple=True, metavar="'WHICH: WHAT'", help="Inject faults into model calls: 'call 3: 529'; repeatable."
 )
 @click.option("--fault-seed", type=int, default=0, help="Seed for faults given as a percentage.", show_default=True)
-@click.option("--sandbox", help="bwrap, podman, docker, none, worktree, worktree+bwrap. [default: what it needs]")
+@click.option(
+    "--sandbox", help="auto, bwrap, docker, none, podman, seatbelt, worktree, worktree+bwrap. [default: auto]"
+)
 @click.option("--image", default="", metavar="IMAGE", help="What podman or docker makes the container of.")
 @click.option("--net", default="", metavar="REACH", help="none, gateway, open or allow=HOST,… in a sandbox.")
 @click.option("--read", multiple=True, metavar="PATH", help="What else a sandbox may read; repeatable.")
@@ -142,6 +146,7 @@ class _RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--start-timeout", type=Duration(), help="Longest until the first event. [default: 60s]")
 @click.option("--idle-timeout", type=Duration(), help="Longest without any output. [default: off]")
 @click.option("--stall-timeout", type=Duration(), help="Longest silence of a model call. [default: 120s]")
+@click.option("--watchdog", type=WatchdogWords(), help="on, off or tool=10m,model=5m,step=1m,triage: ends silence.")
 @click.option("--max-turns", type=Count(), help="Most model calls that the agent may make. [default: off]")
 @click.option("--ask", multiple=True, metavar="TOOL", help="Ask before it uses this, or '*'; repeatable.")
 @click.option("--answer-timeout", type=Duration(), help="Longest wait for an answer. [default: 600s; 0 unattended]")
@@ -176,10 +181,24 @@ def run_task(context: click.Context, options: Mapping[str, Any]) -> int:
     if (given.continue_last or given.resume.startswith("@")) and not (given.as_json or given.quiet):
         print_resumed(configured.task.resume)
     prepared = start_run(configured.task, env=configured.env)
+    if not (given.as_json or given.quiet):
+        from inspan.cli.lost_work import report_lost  # Start-up time: beside the supervisor.
+
+        report_lost(prepared.plan.state)
     if given.detach:
-        _report_id(prepared.plan.run_id, as_json=given.as_json)
-        return 0
+        from inspan.cli.inside_run import wait_if_inside  # Start-up time: beside the supervisor.
+
+        report_id(prepared.plan.run_id, as_json=given.as_json)
+        return wait_if_inside(prepared.plan.state, prepared.folder)
     return _follow(configured, prepared, given)
+
+
+def read_task(context: click.Context, options: Mapping[str, Any]) -> tuple[Task, Mapping[str, Any]]:
+    """The task that these options say, before the settings complete it, and what of it stands though it may be a
+    default."""
+    given = _RunOptions(**options)
+    _refuse_empty(given, context)
+    return _build_task(given), _collect_explicit(given, context)
 
 
 def configure_session(context: click.Context, options: Mapping[str, Any]) -> ConfiguredTask:
@@ -192,7 +211,32 @@ def configure_session(context: click.Context, options: Mapping[str, Any]) -> Con
 
 def _configure(given: _RunOptions, context: click.Context) -> ConfiguredTask:
     _refuse_empty(given, context)
-    return apply_config(_build_task(given), explicit=_collect_explicit(given, context))
+    configured = apply_config(_build_task(given), explicit=_collect_explicit(given, context))
+    if given.cwd or given.add_dir:
+        _refuse_links(given, configured.task)
+    return configured
+
+
+def _refuse_links(given: _RunOptions, task: Task) -> None:
+    """A link in the project decides on no folder of a sandbox: an earlier run may have put it there."""
+    # Start-up time: most runs name no folder.
+    from inspan.planning.boundary import find_asked_boundary
+    from inspan.system.paths import find_home
+    from inspan.system.programs import leads_out, list_exposed_folders
+
+    if find_asked_boundary(task) in ("", "none"):
+        return
+    try:
+        here = os.getcwd()
+    except OSError:
+        return  # Of a folder that is gone there is no link.
+    if here == os.path.realpath(find_home(os.environ)):
+        return  # That is no project, and its links are the user's.
+    exposed = list_exposed_folders(here)
+    for flag, path in (("--cwd", given.cwd), *(("--add-dir", each) for each in given.add_dir)):
+        if path and leads_out(os.path.abspath(path), exposed):
+            step = f"Name {os.path.realpath(path)} itself, if you mean it."
+            raise BadInput(flag, path, "it is what a link says that an agent may have written.", next_step=step)
 
 
 def print_resumed(run_id: str) -> None:
@@ -212,6 +256,8 @@ def _collect_explicit(given: _RunOptions, context: click.Context) -> Mapping[str
     for flag, limit in _LIMITS.items():
         if context.get_parameter_source(flag) is not ParameterSource.DEFAULT:
             said[limit] = getattr(given, flag)
+    if given.watchdog is not None:
+        said["watchdog"] = given.watchdog
     if given.ask and not given.detach and not (sys.stdin and sys.stdin.isatty()):
         said.setdefault("answer_timeout_s", 0.0)  # Nobody is there to answer.
     return said
@@ -290,7 +336,7 @@ def _build_task(given: _RunOptions) -> Task:
         key_from=given.key_from,
         model_from=_resolve_model_from(given),
         base_url=given.base_url,
-        budgets=_parse_budgets(given.budget),
+        budgets=read_budgets(given.budget),
         faults=given.fault,
         fault_seed=given.fault_seed,
         sandbox=given.sandbox or "",
@@ -374,7 +420,7 @@ def _read_stdin() -> str:
     return sys.stdin.buffer.read().decode(errors="surrogateescape") if sys.stdin else ""
 
 
-def _report_id(run_id: str, *, as_json: bool) -> None:
+def report_id(run_id: str, *, as_json: bool) -> None:
     try:
         _print_id(run_id, as_json=as_json)
         sys.stdout.flush()
@@ -408,11 +454,17 @@ def _resolve_model_from(given: _RunOptions) -> str:
     return "direct" if given.direct else _resolve_file(given.model_from)
 
 
-def _parse_budgets(given: tuple[str, ...]) -> dict[Node, Budget]:
+def read_budgets(given: tuple[str, ...]) -> dict[Node, Budget]:
+    """The budgets of --budget; raises `BadInput`."""
     try:
         return parse_budgets(given)
     except ValueError as error:
         raise BadInput("--budget", ", ".join(given), str(error), next_step=BUDGET_HINT) from error
+
+
+def name_budgets(budgets: Mapping[Node, Budget]) -> dict[Node, Budget]:
+    """For work that has runs: a budget without a name is for all of these together, which have a task of their own."""
+    return {"task" if node == "run" else node: budget for node, budget in budgets.items()}
 
 
 def _resolve_file(model_from: str) -> str:

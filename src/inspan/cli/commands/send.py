@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from inspan.cli.run_names import RunName, pick_run
+from inspan.cli.run_names import RunName, pick_agent_run
 from inspan.cli.send_message import follow_message, print_sent, send_message
 from inspan.errors import BadInput
 from inspan.protocol.commands import Delivery
@@ -31,7 +31,7 @@ def command(
         raise BadInput("--refuse", True, "--steer is given too.", next_step="Use one of them.")
     when: Delivery = "steer" if steer else "refuse" if refuse else "queue"
     state = state_home()
-    folder = pick_run(state, run, as_json=as_json or quiet)
+    folder = pick_agent_run(state, run, as_json=as_json or quiet)
     text = sys.stdin.buffer.read().decode(errors="replace") if message == "-" else message
     identity, after = send_message(folder, text, when=when)
     if no_wait:

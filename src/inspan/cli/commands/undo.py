@@ -10,7 +10,8 @@ from inspan.cli.undo_changes import add_options, change_files
 def command(run: str, paths: tuple[str, ...], dry_run: bool, yes: bool, as_json: bool) -> int:
     """Take a run's changes back in its work tree, wherever you are; `inspan apply` brings them in again.
 
-    RUN is an id, the beginning of one, @last (of this folder's project) or @last-anywhere; PATHS are as in `inspan
-    diff`. What will happen is shown first and you are asked. If a file is not as the run left it, nothing is changed.
+    RUN is a name that `ps` shows, an id, its beginning, @last or @2 (of this folder's project), @last-anywhere; PATHS
+    are as in `inspan diff`. What will happen is shown first and you are asked. If a file is not as the run left it,
+    nothing is changed.
     """
     return change_files(run, paths, direction="undo", dry_run=dry_run, yes=yes, as_json=as_json)

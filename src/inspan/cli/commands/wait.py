@@ -5,8 +5,8 @@ import time
 import click
 
 from inspan.cli.durations import Duration
-from inspan.cli.output import format_error_json, print_json
-from inspan.cli.run_names import RunName, choose_hint_name, pick_run
+from inspan.cli.output import format_error_json, print_json, print_words
+from inspan.cli.run_names import RunName, choose_hint_name, choose_printed_name, choose_shown_name, pick_run
 from inspan.protocol.events import RunEnded
 from inspan.protocol.reasons import REASONS, TIMEOUT
 from inspan.runs.follow import follow
@@ -34,16 +34,18 @@ def command(runs: tuple[str, ...], timeout: float | None, as_json: bool) -> int:
         if as_json:
             print_json(run_id=folder.run_id, ended=ended)
         else:
-            click.echo(f"{folder.run_id} {ended.outcome} {ended.reason}")
+            click.echo(f"{choose_printed_name(folder)} {ended.outcome} {ended.reason}")
         code = REASONS[ended.reason].exit_code
     return code
 
 
 def _print_timeout(folder: RunFolder, *, as_json: bool) -> None:
-    message = f"Run {folder.run_id} has not ended in time."
+    message = f"Run {folder.run_id if as_json else choose_shown_name(folder)} has not ended in time."
     next_step = f"It is still running: `inspan logs -f {choose_hint_name(folder)}`."
-    text = format_error_json("timeout", message, next_step) if as_json else f"inspan: {message}\n  → {next_step}"
-    click.echo(text, err=True)
+    if as_json:
+        click.echo(format_error_json("timeout", message, next_step), err=True)
+    else:
+        print_words(f"inspan: {message}\n  → {next_step}", err=True)
 
 
 def _wait(state: str, folder: RunFolder, deadline: float | None) -> RunEnded | None:

@@ -8,6 +8,7 @@ import click
 
 from inspan.cli.confirm import confirm
 from inspan.cli.output import Column, find_width, format_size, format_table, one_line, print_json, shorten_home
+from inspan.cli.removed_worktrees import count_worktrees, describe_loss, describe_removal, format_changes
 from inspan.cli.run_names import RunName
 from inspan.errors import InspanError, RunNotFound
 from inspan.protocol.reasons import FAILED
@@ -53,6 +54,8 @@ def command(context: click.Context, every_project: bool, wide: bool, as_json: bo
         print_json(worktrees=[_to_dict(each) for each in entries])
         return
     click.echo(_format_table(entries, width=None if wide else find_width(sys.stdout)))
+    if not entries:
+        click.echo("inspan: no run has a worktree here: `--sandbox worktree` makes one", err=True)
     for each in entries:
         if each.problem:
             click.echo(f"inspan: {each.run}: {one_line(each.problem)}", err=True)
@@ -113,7 +116,9 @@ def prune_command(every_project: bool, dry_run: bool, yes: bool, as_json: bool) 
 def restore_command(run: str, as_json: bool) -> None:
     """Make the worktree of a run again, with what was saved of it, at the place where it was."""
     entry = find_entry(state_home(), run, removed=True)
-    made = restore_entry(entry)
+    made, warnings = restore_entry(entry)
+    for warning in warnings:
+        click.echo(f"inspan: {warning}", err=True)
     if as_json:
         print_json(run_id=made.id, path=made.path, branch=made.branch)
     else:
@@ -140,7 +145,7 @@ def _remove(
             {**_to_dict(entry), "salvage": after.salvage or None, "patch": _name_patch(entry, after.salvage)}
         )
         if not as_json:
-            click.echo(_describe_removal(entry, after.salvage, forget=forget, dry_run=dry_run))
+            click.echo(describe_removal(entry, after.salvage, forget=forget, dry_run=dry_run))
     if as_json:
         print_json(dry_run=dry_run, removed=removed, problems=problems)
     elif not entries:
@@ -154,45 +159,22 @@ def _name_patch(entry: WorktreeEntry, salvage: str) -> str | None:
     return entry.worktree.patch if salvage else None
 
 
-def _describe_removal(entry: WorktreeEntry, salvage: str, *, forget: bool, dry_run: bool) -> str:
-    if dry_run:
-        return f"{entry.run} would be removed: {shorten_home(entry.worktree.path)} ({_format_changes(entry)})"
-    words = f"{entry.run} removed"
-    if salvage and not forget:
-        patch = shorten_home(entry.worktree.patch)
-        words += f"; saved as {entry.worktree.salvage_ref} and {patch}: `inspan worktrees restore {entry.run}`"
-    if entry.changes.commits and entry.worktree.branch:
-        words += f"; branch {entry.worktree.branch} has its commits"
-    if entry.changes.ignored:
-        words += f"; {_count_ignored([entry])} deleted"
-    return words
-
-
 def _confirm(entries: Sequence[WorktreeEntry], *, forget: bool, as_json: bool) -> bool:
-    count = "1 worktree" if len(entries) == 1 else f"{len(entries)} worktrees"
-    ignored = _count_ignored(entries)
-    facts = ["what was saved of them is deleted" if forget else "uncommitted work is saved"]
-    facts += [f"{ignored} deleted"] if ignored else []
-    question = f"Remove {count} ({'; '.join(facts)})?"
+    facts = describe_loss(entries)
+    if forget:
+        facts[0] = f"what was saved of {'it' if len(entries) == 1 else 'them'} is deleted"
+    question = f"Remove {count_worktrees(entries)} ({'; '.join(facts)})?"
     table = _format_table(entries, width=find_width(sys.stdout))
     return confirm(question, verb="remove", details=table, as_json=as_json)
 
 
 def _explain_staying(entry: WorktreeEntry) -> str:
     if entry.state == "in use":
-        return f"run {entry.users[0]} works in it." if entry.users else "it is being made or removed just now."
+        return f"run {entry.users[0]} works in it." if entry.users else "it is being made, tested or removed just now."
     if entry.state == "locked":
         path = entry.worktree.path
         return f"it is locked. To unlock it: `git -C {path} worktree unlock {path}`."
     return one_line(f"git cannot look into {entry.worktree.path}: {entry.problem}")
-
-
-def _count_ignored(entries: Sequence[WorktreeEntry]) -> str:
-    """What git ignores in them, in words; empty where there is nothing."""
-    count = sum(each.changes.ignored for each in entries)
-    if count == 1:
-        return "1 ignored file or folder"
-    return f"{count} ignored files and folders" if count else ""
 
 
 def _find_scope() -> Scope | None:
@@ -211,24 +193,12 @@ def _cells(entry: WorktreeEntry) -> tuple[str, ...]:
     return (
         entry.run,
         entry.state,
-        _format_changes(entry),
+        format_changes(entry),
         entry.changes.branch or worktree.branch or "-",
         format_size(entry.size_bytes) if entry.size_bytes else "-",
         shorten_home(worktree.path),
         shorten_home(worktree.checkout or worktree.common),
     )
-
-
-def _format_changes(entry: WorktreeEntry) -> str:
-    counts = (
-        (entry.changes.files, "file", "files"),
-        (entry.changes.commits, "commit", "commits"),
-        (entry.changes.unreachable, "commit on no branch", "commits on no branch"),
-        (entry.changes.ignored, "ignored", "ignored"),
-    )
-    words = [f"{count} {one if count == 1 else many}" for count, one, many in counts if count]
-    words += [f"{entry.changes.operation} not finished"] if entry.changes.operation else []
-    return ", ".join(words) or "-"
 
 
 def _to_dict(entry: WorktreeEntry) -> dict[str, Any]:

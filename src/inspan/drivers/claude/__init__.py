@@ -146,6 +146,7 @@ _CAPABILITIES = Capabilities(
     notes={
         "review": "Settings, memory files and MCP servers are left out: their rules and hooks could loosen it. A "
         "repository's own .git/config can name programs that git runs: add sandbox bwrap if you did not clone it.",
+        "streams_tool_output": "Its program tells it when the tool has ended.",
         "allowed_tools": "Read, Edit and Write reach outside of the working folder unless a pattern holds them.",
     },
 )

@@ -72,6 +72,7 @@ def _build_acp_channel(capabilities: Capabilities) -> Channel:
         capabilities=msgspec.structs.replace(
             capabilities,
             streams_text=True,
+            streams_tool_output=True,
             output_schema="asked",
             system_prompt="asked",
             grants=("mcp__",),
@@ -108,7 +109,7 @@ def _build_rpc_channel(capabilities: Capabilities) -> Channel:
         launch=_launch_rpc,
         dialect=_build_rpc_dialect,
         oldest=(0, 163, 0),
-        capabilities=msgspec.structs.replace(capabilities, streams_text=True),
+        capabilities=msgspec.structs.replace(capabilities, streams_text=True, streams_tool_output=True),
         session=SessionSupport(
             messages=True,
             steer=True,
@@ -167,6 +168,8 @@ _CAPABILITIES = Capabilities(
         "on the command line: give it in a header.",
         "max_turns": "It counts no turns; with a gateway, inspan counts its model calls.",
         "reports_denials": "Commands that its sandbox stops are reported to the model only; other denials are listed.",
+        "streams_tool_output": "`codex exec` tells it when the tool has ended, and of an edit only which file: with "
+        "`--channel rpc`, and in a conversation, it tells the output as it comes and the patch.",
         "reports_usage": "Without a gateway the tokens of its subagents are not reported.",
     },
 )

@@ -97,7 +97,7 @@ _CAPABILITIES = Capabilities(
         "review": "Its own rules keep its tools from editing; a sandbox keeps its shell from it. A project's settings "
         "and plugins are left out.",
         "allowed_tools": "Edit and Write are one permission. Behind a pattern such as Bash(git *) no command may "
-        "redirect its output.",
+        "redirect its input or its output.",
         "efforts": "An effort that a model does not have is ignored.",
         "max_turns": "It counts no turns that it would stop at; with a gateway, inspan counts its model calls.",
         "reports_cost": "By the price list inside the program; a model that is not in it has no cost.",

@@ -40,7 +40,7 @@ _ONLY_READING = ("Read", "Glob", "Grep", "LS", "lsp", "TodoWrite")
 # Nobody is there to answer these, as in its usual rules (1.18.33).
 _OWN_QUESTIONS = {"question": "deny", "plan_enter": "deny", "plan_exit": "deny"}
 # A redirection stands in the words of the command that it belongs to, and no pattern of a command speaks of it.
-_REDIRECTION = "*>*"
+_REDIRECTIONS = ("*>*", "*<*")
 
 
 def build_rules(task: Task) -> Rules:
@@ -81,7 +81,7 @@ def _grant_rules(task: Task) -> Rules:
         if not pattern or name not in whole:
             _add_rule(granted, name, pattern, "allow")
     if isinstance(granted.get("bash"), dict):
-        granted["bash"] = {**granted["bash"], _REDIRECTION: "deny"}
+        granted["bash"] = {**granted["bash"], **dict.fromkeys(_REDIRECTIONS, "deny")}
     return granted
 
 

@@ -202,6 +202,7 @@ DRIVER = Driver(
         presets_session_id=True,
         reports_cost=True,
         streams_text=True,
+        streams_tool_output=True,
         review="yes",
         review_needs_sandbox=True,
         complete="yes",

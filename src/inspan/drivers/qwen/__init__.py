@@ -55,7 +55,9 @@ _CAPABILITIES = Capabilities(
         "review": "It runs the commands that it knows to be readers, and no others; settings, hooks and memory "
         "files are left out. A repository's own .git/config can name programs that git runs: add sandbox bwrap if "
         "you did not clone it. It brings an old .qwen/settings.json of a project up to date, in any mode.",
-        "allowed_tools": "Write is given only together with Edit, and Grep and Glob bring Read with them.",
+        "allowed_tools": "Write is given only together with Edit, and Grep and Glob bring Read with them. A "
+        "command that is held to a pattern can be given variables, as in PATH=. git status, which leads past the "
+        "pattern: use a server of tools, or sandbox bwrap.",
         "fork": "A fork gets its id from the program.",
         "mcp": "Headers of a server are taken in mode exec alone.",
         "reports_usage": "It does not report cache writes and reasoning tokens: they are in its input and output.",

@@ -10,7 +10,13 @@ from inspan.contracts.driver import Launch, LaunchContext
 from inspan.contracts.mcp_secrets import MaskedServers, mask_mcp_secrets, to_placeholders, wrap_in_shell
 from inspan.contracts.output_cap import max_output_tokens
 from inspan.contracts.prompt_fallbacks import MAX_ARGUMENT_BYTES, escape_slash_command
-from inspan.contracts.tool_grants import READ_ONLY_ENV, is_unrestricted, list_granted_tools, offers_everything
+from inspan.contracts.tool_grants import (
+    READ_ONLY_ENV,
+    is_unrestricted,
+    list_granted_tools,
+    offers_everything,
+    split_pattern,
+)
 from inspan.errors import Unsupported
 from inspan.protocol.task import McpServer, Task
 
@@ -21,6 +27,10 @@ _SERVER_START_MS = 10_000
 _SETTINGS_VERSION = 4
 # Its shell is offered only where a rule allows something of it; what else it may run is its own list of readers.
 _SHELL_OFFER = f"{SHELL}(true)"
+# That rule is one about all commands that begin so, `true $(touch x)` among them.
+_SHELL_OFFER_ALONE = f"{SHELL}(true *)"
+# A pattern allows whatever a command that fits it has another one put into its words (0.24.4).
+_SUBSTITUTIONS = (f"{SHELL}(*$*)", f"{SHELL}(*`*)")
 # A module that its Node loads first.
 _PRELOAD = "preload.mjs"
 _HEAD = """\
@@ -104,12 +114,15 @@ def _permission_argv(task: Task) -> list[str]:
     allowed = [_SHELL_OFFER, *extra] if task.mode == "review" else extra
     if task.ask:
         allowed = []  # The rules of the run answer what it asks.
+    held = [_SHELL_OFFER_ALONE] if task.mode == "review" else []
+    if any(split_pattern(tool)[1] and to_own_name(tool) == SHELL for tool in extra) and not task.ask:
+        held += _SUBSTITUTIONS
     offered = [*(READERS if task.mode == "review" else ()), *map(to_own_name, extra)]
     return [
         "--approval-mode=default",
         "--safe-mode",
         *(f"--allowed-tools={tool}" for tool in allowed),
-        *(f"--exclude-tools={tool}" for tool in (*tools_except(offered), *denied)),
+        *(f"--exclude-tools={tool}" for tool in (*tools_except(offered), *held, *denied)),
     ]
 
 

@@ -88,7 +88,9 @@ class HttpServer(Generic[Checked]):
 
     async def open(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Connection(self._shared), sock=listener)
+        # In two steps: whoever is cancelled while it begins to serve still finds a server that can be closed.
+        self._server = await loop.create_server(lambda: _Connection(self._shared), sock=listener, start_serving=False)
+        await self._server.start_serving()
         self._drop_expired(loop)
 
     async def close(self) -> None:

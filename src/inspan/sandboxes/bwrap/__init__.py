@@ -4,11 +4,12 @@ import os
 
 from inspan.containment.programs import find_bwrap
 from inspan.contracts.sandbox import Box, Isolation, Sandbox
-from inspan.system.entry import FILTER_FD, supports_scopes
+from inspan.system.entry import FILTER_FD, OPEN, supports_scopes
+from inspan.system.paths import is_within
 
 from .git_guard import pin_files, protect_git
 from .syscall_filter import build_filter
-from .view import Mount, hide_credentials, show_machine, show_system
+from .view import Mount, cover, hide_credentials, hide_sockets, show_machine, show_system
 
 _BOXED_ID = "1000"
 _NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
@@ -40,11 +41,26 @@ def _mount_folders(box: Box) -> list[str]:
         *(("--bind", path, path) for path in box.writable),
         *(mount for git in box.repositories for mount in protect_git(git, box)),
         *pin_files(box),
-        *(("--tmpfs", path) for path in box.hidden if os.path.isdir(path)),
+        *(cover(path) for path in box.hidden if os.path.isdir(path)),
         *hide_credentials(box),
+        *hide_sockets(box),
     ]
     mounts.sort(key=lambda mount: os.path.realpath(mount[-1]).rstrip("/").count("/"))
+    mounts = [_hold_source(mount, box) for mount in mounts]
     return [*_flatten(mounts), *(("--remount-ro", "/") if box.private else ())]
+
+
+def _hold_source(mount: Mount, box: Box) -> Mount:
+    """The same by a descriptor, where somebody who works in the same folders could put a link in the way meanwhile."""
+    if mount[0] not in ("--bind", "--ro-bind"):
+        return mount
+    option, source, place = mount
+    around = [each for each in (box.cwd, *box.writable, *box.readable) if is_within(source, each)]
+    if not (folder := max(around, key=len, default="")):
+        return mount
+    # Of what lies in a folder, all names were looked at: none of them was a link.
+    path = os.path.join(box.real.get(folder) or os.path.realpath(folder), os.path.relpath(source, folder))
+    return (f"{option}-fd", f"{OPEN}{os.path.normpath(path)}", place)
 
 
 def _flatten(mounts: "list[Mount]") -> list[str]:
@@ -55,7 +71,7 @@ def _isolate(box: Box) -> Isolation:
     return Isolation(
         network=not box.network.is_open,
         filter=build_filter(nesting=box.nesting),
-        scoped=box.network.is_open and supports_scopes(),
+        scoped=box.private and box.network.is_open and supports_scopes(),  # Others see the sockets with a path, too.
     )
 
 

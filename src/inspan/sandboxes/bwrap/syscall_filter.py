@@ -9,8 +9,9 @@ import struct
 from functools import cache
 
 _EPERM, _ENOSYS = 1, 38
-_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _SECOND_ARGUMENT = 0, 4, 16, 24
+_LOAD, _EQUAL, _AT_LEAST, _HAS_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _ARCHITECTURE = 0, 4
+_FIRST_ARGUMENT, _SECOND_ARGUMENT, _THIRD_ARGUMENT, _FOURTH_ARGUMENT = 16, 24, 32, 40
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _X32 = 0x40000000  # The other way into the x86-64 kernel, with numbers of its own.
 
@@ -55,10 +56,30 @@ _DENIED = {
     "umount2": (166, 39),
     "userfaultfd": (323, 282),
 }
-_MISSING = {"io_uring_enter": (426, 426), "io_uring_register": (427, 427), "io_uring_setup": (425, 425)}
+_MISSING = {
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "io_uring_setup": (425, 425),
+    "openat2": (437, 437),  # The mode of a new file stands in memory, where a filter cannot look.
+}
 _SOCKET, _IOCTL, _PTRACE = (41, 198), (16, 29), (101, 117)
 # Whoever attaches to the first process of a box stops it, and the box with it.
 _FIRST_PROCESS = (1,)
+# In the working folder a program with this bit would be the user's, or root's, for everybody else on the machine.
+_SET_USER_ID = 0o4000
+# The calls that give a file a mode, with where the mode stands, and the flags without which there is none.
+_MODES = (
+    ((90, None), _SECOND_ARGUMENT, 0),  # chmod
+    ((91, 52), _SECOND_ARGUMENT, 0),  # fchmod
+    ((268, 53), _THIRD_ARGUMENT, 0),  # fchmodat
+    ((452, 452), _THIRD_ARGUMENT, 0),  # fchmodat2
+    ((133, None), _SECOND_ARGUMENT, 0),  # mknod
+    ((259, 33), _THIRD_ARGUMENT, 0),  # mknodat
+    ((85, None), _SECOND_ARGUMENT, 0),  # creat
+    ((2, None), _THIRD_ARGUMENT, _SECOND_ARGUMENT),  # open
+    ((257, 56), _FOURTH_ARGUMENT, _THIRD_ARGUMENT),  # openat
+)
+_MAKES_FILE = 0o100 | 0o20000000  # O_CREAT, O_TMPFILE
 # A box in which an agent makes one of its own needs these.
 _NESTING = frozenset(
     [
@@ -100,6 +121,7 @@ def build_filter(*, nesting: bool, machine: str = "") -> bytes:
         *_check_argument(_SOCKET[column], _FIRST_ARGUMENT, allowed=_FAMILIES),
         *_check_argument(_IOCTL[column], _SECOND_ARGUMENT, denied=_TERMINAL_INPUT),
         *_check_argument(_PTRACE[column], _SECOND_ARGUMENT, denied=_FIRST_PROCESS),
+        *(step for row, place, flags in _MODES for step in _refuse_mode(row[column], place, flags)),
         _step(_RETURN, _ALLOW),
     ]
     return b"".join(program)
@@ -124,4 +146,14 @@ def _check_argument(
     for value in denied:
         checks += [_step(_EQUAL, value, no=1), _give(_EPERM)]
     checks.append(_step(_RETURN, _ALLOW))
+    return [_step(_EQUAL, number, no=len(checks)), *checks]
+
+
+def _refuse_mode(number: int | None, place: int, flags: int) -> list[bytes]:
+    """Of a call that this architecture has, and that makes a file where it has such flags."""
+    if number is None:
+        return []
+    checks = [_step(_LOAD, place), _step(_HAS_BIT, _SET_USER_ID, no=1), _give(_EPERM), _step(_RETURN, _ALLOW)]
+    if flags:
+        checks = [_step(_LOAD, flags), _step(_HAS_BIT, _MAKES_FILE, no=len(checks) - 1), *checks]
     return [_step(_EQUAL, number, no=len(checks)), *checks]

@@ -220,8 +220,16 @@ def _describe(engine: Engine, box: Box) -> str:
     _check_podman(program, root=box.root)
     words = (program, "run", "--rm", "--network", "none", *_list_own(engine, box))
     if problem := start_trial(lambda rest: _precede(_hide_groups(), (*words, *rest), box)):
-        raise SandboxUnusable(f"podman cannot start a container here: {problem}", next_step=_NEEDS)
+        raise _refuse_trial(problem)
     return f"works, with {program} {'as root' if box.root else 'as an ordinary user'}; with --image"
+
+
+def _refuse_trial(problem: str) -> SandboxUnusable:
+    """Bubblewrap may stand before podman, and says then what is wrong with itself."""
+    if _hide_groups() and problem.startswith("bwrap: "):
+        message = f"podman needs bubblewrap here, to hide control groups from crun, and that cannot start: {problem}"
+        return SandboxUnusable(message, next_step="See the sandbox bwrap: what it needs, podman needs here, too.")
+    return SandboxUnusable(f"podman cannot start a container here: {problem}", next_step=_NEEDS)
 
 
 def _find_engine(engine: Engine) -> str:

@@ -33,6 +33,8 @@ def review(cell_env: CellEnvironment) -> None:
         'write = {path = "by-tool.txt", content = "no"}',
         'edit = {path = "kept.txt", old = "original", new = "other"}',
         "run = \"python3 -c 'open(chr(110), chr(119))'\"",
+        'run = "true $(touch by-words.txt)"',
+        'run = "true `touch by-quotes.txt`"',
     ]
     steps = "".join(f"[[call]]\n{order}\noptional = true\n" for order in orders)
     attached = ("--attach", str(kept)) if cell_env.driver.capabilities.exec == "no" else ()

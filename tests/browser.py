@@ -25,6 +25,16 @@ _OPTIONS = (
 )
 
 
+_KEYS: dict[str, dict[str, Any]] = {
+    "Enter": {"code": "Enter", "windowsVirtualKeyCode": 13},
+    "Escape": {"code": "Escape", "windowsVirtualKeyCode": 27},
+    "Tab": {"code": "Tab", "windowsVirtualKeyCode": 9},
+    "ArrowLeft": {"code": "ArrowLeft", "windowsVirtualKeyCode": 37},
+    "ArrowRight": {"code": "ArrowRight", "windowsVirtualKeyCode": 39},
+    "Home": {"code": "Home", "windowsVirtualKeyCode": 36},
+}
+
+
 def find_chromium() -> str:
     """The program, or an empty string."""
     names = ("google-chrome", "google-chrome-stable", "chromium", "chromium-browser")
@@ -55,10 +65,15 @@ class Browser:
         self._session = ""
         self.requests: list[str] = []
         """Every address that was asked for."""
+        self.problems: list[str] = []
+        """What pages complained of: errors that nobody caught, and what a policy forbade."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self.call("Page.enable")
         self.call("Network.enable")
+        self.call("Runtime.enable")
+        self.call("Log.enable")
+        self.call("Emulation.setFocusEmulationEnabled", enabled=True)  # As if its window were the one in front.
 
     def resize(self, width: int, height: int) -> None:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
@@ -85,6 +100,29 @@ class Browser:
         done = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in done, done
         return done["result"].get("value")
+
+    def wait_for(self, script: str) -> None:
+        """Waits until an expression is true."""
+        deadline = time.monotonic() + WAIT_S
+        while not self.evaluate(f"!!({script})"):
+            assert time.monotonic() < deadline, f"never true: {script}\n{self.evaluate('document.body.innerText')}"
+            time.sleep(0.02)
+
+    def press(self, key: str, *, modifiers: int = 0, repeats: int = 0) -> None:
+        """A key, by its name or as the character that it types; held down until it has repeated itself that often."""
+        text = {"Enter": "\r", "Space": " "}.get(key, key if len(key) == 1 else "")
+        named = {"key": " " if key == "Space" else key, "modifiers": modifiers, **_KEYS.get(key, {})}
+        self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **named)
+        for _ in range(repeats):
+            self.call("Input.dispatchKeyEvent", type="keyDown", text=text, autoRepeat=True, **named)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **named)
+
+    def type(self, text: str) -> None:
+        """Text into the field that has the focus, once one has it: before that, Chromium drops text in silence."""
+        field = "document.activeElement"
+        self.wait_for(f"document.hasFocus() && {field}.matches('input,textarea')")
+        self.call("Input.insertText", text=text)
+        self.wait_for(f"{field}.value.includes({json.dumps(text)})")
 
     def photograph(self, path: Path) -> None:
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
@@ -121,6 +159,8 @@ class Browser:
                 continue
             if message.get("method") == "Network.requestWillBeSent":
                 self.requests.append(message["params"]["request"]["url"])
+            elif problem := _find_problem(message):
+                self.problems.append(problem)
             if is_it(message):
                 return message
         raise AssertionError("Chromium did not answer")
@@ -137,3 +177,14 @@ class Browser:
             return None
         self._rest = rest
         return json.loads(text)
+
+
+def _find_problem(message: dict[str, Any]) -> str:
+    params = message.get("params", {})
+    if message.get("method") == "Runtime.exceptionThrown":
+        return json.dumps(params["exceptionDetails"])
+    if message.get("method") == "Log.entryAdded" and params["entry"]["level"] == "error":
+        entry = params["entry"]
+        # A connection that breaks is told, too; that is what some tests are about.
+        return "" if entry["source"] == "network" else f"{entry['source']}: {entry['text']}"
+    return ""

@@ -1,0 +1,1 @@
+"""Which agent does a task best, in this repository: the same start and the same checks for each."""

@@ -1,0 +1,36 @@
+"""The log of work that has runs of its own: what is written there is on the disk before anything follows from it."""
+
+import time
+from collections.abc import Callable
+
+from inspan.protocol.events import Event, RunEnded
+from inspan.protocol.wire import Record
+from inspan.redaction import Gate
+from inspan.stores.event_log import RunLog
+from inspan.stores.paths import state_error
+
+
+class WorkLog:
+    """Writes events through the gate; `add` takes each record, as it was meant, into what is known."""
+
+    def __init__(self, path: str, log: RunLog, *, gate: Gate, add: Callable[[Record], None]) -> None:
+        self._path = path
+        self._log = log
+        self._gate = gate
+        self._add = add
+
+    def record(self, event: Event, *, synced: bool = True) -> None:
+        """Puts an event on the disk; without `synced`, only out of this process. Raises `StateUnusable`."""
+        number = self._log.append(self._gate.encode_event(event))
+        try:
+            if synced:
+                self._log.sync()
+            else:
+                self._log.flush()
+        except OSError as error:
+            raise state_error(self._path, error) from error
+        self._add(Record(number, time.time(), event))
+
+    def record_on_full_disk(self, event: RunEnded) -> None:
+        """Writes the last event into the room that was kept for it; raises `OSError` if not even that can be."""
+        self._log.write_last_record(self._gate.encode_event(event))

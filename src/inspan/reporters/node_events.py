@@ -1,0 +1,70 @@
+"""From the events of a blueprint to the calls of a reporter: its nodes are the reporter's."""
+
+from collections.abc import Callable
+from typing import Any
+
+from inspan.contracts.reporter import NodeReport, NodeResult, Reporter, RunReport
+from inspan.protocol.events import Event, NodeEnded, NodeOutput, NodeStarted, RunEnded
+from inspan.protocol.outcome import status_of
+
+
+class NodeReporter:
+    """Tells a reporter of one blueprint; `report` is what all of it came to, once that has ended.
+
+    `tells_output` says of a node whether the output that the log has of it is told: who follows its agent has it from
+    there.
+    """
+
+    def __init__(self, reporter: Reporter, *, tells_output: Callable[[str], bool] = lambda node: True) -> None:
+        self.report: RunReport | None = None
+        self._reporter = reporter
+        self._tells_output = tells_output
+        self._nodes: list[NodeReport] = []
+
+    def show(self, event: Event) -> None:
+        """Takes the next event; those that tell nothing of a node are passed over."""
+        handler = _HANDLERS.get(type(event))
+        if handler:
+            handler(self, event)
+
+    def on_started(self, event: NodeStarted) -> None:
+        self._reporter.node_start(event.node, event.type)
+
+    def on_output(self, event: NodeOutput) -> None:
+        if self._tells_output(event.node):
+            self._reporter.node_output(event.node, event.text)
+
+    def on_ended(self, event: NodeEnded) -> None:
+        result = build_result_of_node(event)
+        self._nodes.append(NodeReport(name=event.node, type=event.type, result=result))
+        self._reporter.node_complete(event.node, result)
+
+    def on_run_ended(self, event: RunEnded) -> None:
+        status = status_of(event.outcome)
+        self.report = RunReport(nodes=tuple(self._nodes), status=status, duration_s=event.duration_s)
+        self._reporter.run_complete(self.report)
+
+
+_HANDLERS: dict[type, Callable[[NodeReporter, Any], None]] = {
+    NodeStarted: NodeReporter.on_started,
+    NodeOutput: NodeReporter.on_output,
+    NodeEnded: NodeReporter.on_ended,
+    RunEnded: NodeReporter.on_run_ended,
+}
+
+
+def build_result_of_node(event: NodeEnded) -> NodeResult:
+    """How a node ended, as reporters have it; `output` is the first of what it gave."""
+    cost = event.cost
+    return NodeResult(
+        status=event.status,
+        output=next(iter(event.outputs.values()), ""),
+        error=event.error,
+        duration_s=event.duration_s,
+        usage=event.usage,
+        cost_usd=cost.usd if cost else None,
+        cost_kind=cost.kind if cost else None,
+        not_paid_usd=cost.not_paid_usd if cost else None,
+        calls_without_cost=cost.unknown_calls if cost else 0,
+        files_changed=tuple(event.files_changed),
+    )
