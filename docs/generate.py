@@ -4,6 +4,7 @@ The command line reference is written whole; tables are written between `<!-- ge
 A code block under `<!-- file: NAME -->` gets that name as its title, which the site shows.
 """
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,11 +13,13 @@ from typing import Any, cast, get_args
 
 import click
 import msgspec
+from python_page import build_python_page
 
 from inspan import __version__
 from inspan.agents.registry import load_drivers
 from inspan.cli.commands.agents import cells, listing
 from inspan.cli.main import inspan
+from inspan.client.operations import OPERATIONS
 from inspan.config.keys import ANY, Leaf, Table, format_key, key_tree, leaves
 from inspan.config.variables import variable_name
 from inspan.contracts.driver import Capabilities, Driver, SessionSupport
@@ -24,6 +27,8 @@ from inspan.errors import AgentFailed, InspanError
 from inspan.protocol.events import Event
 from inspan.protocol.reasons import REASONS
 from inspan.protocol.session import HookName
+from inspan.server.openapi import build_description
+from inspan.server.streams import STREAMS
 from inspan.testing.channel_comparison import format_table as differences
 
 DOCS = Path(__file__).parent
@@ -31,11 +36,11 @@ _WIDTH = 100
 _FILE = re.compile(r"(?P<mark><!-- (?:file|driver): (?P<name>[\w.-]+) -->\n)```(?P<language>\w+).*")
 _CLI_HEAD = """# Command line
 
-Written by `docs/generate.py` from the commands themselves; change the command, then run the script.
+<!-- Written by `docs/generate.py` from the commands themselves; change the command, then run the script. -->
 """
 _CONFIG_HEAD = """# Configuration
 
-Written by `docs/generate.py` from `src/inspan/config/settings.py`; change the settings, then run the script.
+<!-- Written by `docs/generate.py` from `src/inspan/config/settings.py`; change the settings, then run the script. -->
 
 The keys of `config.toml`, `inspan.toml` and `inspan.local.toml`. How the layers work, and what trust is:
 [Configure](../guides/configure.md). NAME stands for a name: of an agent below `agents`, of your own elsewhere. Keys
@@ -46,8 +51,8 @@ shown by no command about the configuration. A run's own records have them as th
 
 _ERRORS_HEAD = """# Errors
 
-Written by `docs/generate.py` from `src/inspan/errors.py` and `src/inspan/protocol/reasons.py`; change those, then run
-the script.
+<!-- Written by `docs/generate.py` from `src/inspan/errors.py` and `src/inspan/protocol/reasons.py`; change those, then
+run the script. -->
 
 All errors are in `inspan.errors`, in one tree. Each has a `code` that stays the same, a `message`, a `next_step`, and
 `retry_helps`, which says whether trying again without changing anything can help. `tried` is what was being done and
@@ -66,8 +71,8 @@ _ERROR_ATTRIBUTES = (
 
 _CHANNELS_HEAD = """# What each channel can do, and tells differently
 
-Written by `docs/generate.py` from the drivers; change `session` or `event_differences` of a channel, then run the
-script.
+<!-- Written by `docs/generate.py` from the drivers; change `session` or `event_differences` of a channel, then run the
+script. -->
 
 ## In an open session
 
@@ -113,6 +118,7 @@ _CAPABILITIES: dict[str, dict[str, str]] = {
         "reports_usage": "tokens of a turn",
         "reports_cost": "cost of a turn",
         "streams_text": "text in pieces (`--partial`)",
+        "streams_tool_output": "a tool's output as it comes (`--partial`)",
         "reports_denials": "every denied call",
     },
     "Keys and the gateway": {
@@ -152,6 +158,8 @@ def pages() -> dict[Path, str]:
         reference / "errors.md": _ERRORS_HEAD + _error_tables(),
         reference / "configuration.md": _CONFIG_HEAD + "".join(_key_tables()),
         reference / "channels.md": _channels_page([*load_drivers()]),
+        reference / "python.md": build_python_page(),
+        reference / "openapi.json": _describe_api(),
     }
     for path, name, table in tables:
         found[path] = _filled(path, found.get(path) or path.read_text(encoding="utf-8"), name, table)
@@ -160,6 +168,10 @@ def pages() -> dict[Path, str]:
         if _FILE.search(text):
             found[path] = _FILE.sub(r'\g<mark>```\g<language> title="\g<name>"', text)
     return found
+
+
+def _describe_api() -> str:
+    return json.dumps(build_description(OPERATIONS, STREAMS), indent=1, ensure_ascii=False) + "\n"
 
 
 def main() -> int:
