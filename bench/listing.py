@@ -19,7 +19,7 @@ def measure(*, quick: bool = False) -> list[Row]:
     rounds, runs = (3, 10_000) if quick else (10, 10_000)
     with place() as here:
         work = os.path.realpath(here.path("work"))
-        index.put(here.state, [_entry(number, cwd=work) for number in range(runs)])
+        index.put(here.state, [make_entry(number, cwd=work) for number in range(runs)])
         commands = {
             "imports": [sys.executable, "-c", "import sqlite3, msgspec"],
             "living": inspan("ps"),
@@ -45,7 +45,8 @@ def measure(*, quick: bool = False) -> list[Row]:
     ]
 
 
-def _entry(number: int, *, cwd: str) -> index.Entry:
+def make_entry(number: int, *, cwd: str) -> index.Entry:
+    """An ended run, as a real one is entered."""
     run_id = f"20261115-{number // 1000:06d}{number % 1000:03d}-1234"
     row = index.Row(
         run_id=run_id,

@@ -15,6 +15,7 @@ from inspan.contracts.sandbox import Box
 from inspan.gateway.egress import EgressProxy
 from inspan.protocol.network import NetworkPolicy, parse_network
 from inspan.sandboxes.bwrap import SANDBOX
+from inspan.sandboxes.bwrap.view import _list_private  # pyright: ignore[reportPrivateUsage]
 from inspan.transports.process import Spawned, spawn
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def _start(argv: tuple[str, ...], folder: str, *, boxed: bool = True, forks: boo
     box = Box(cwd=folder, root=os.geteuid() == 0, private=boxed, home="/root", network=NetworkPolicy(reach="gateway"))
     if not boxed:
         return spawn(list(METHODS[0].wrap(argv, box)), _ENV, stdin=b"", liveness_pipe=False)
+    _list_private.cache_clear()  # Each run is a start of its own, in which the machine is looked at once.
     isolation = SANDBOX.isolate(box)
     setup: Setup = {
         "groups": [],
