@@ -38,7 +38,7 @@ async def _check_exec(box: OpenSandbox) -> None:
     assert (done.exit_code, done.timed_out) == (3, False), f"it left with {done.exit_code}"
     assert 0 < done.duration_s < 600, f"it took {done.duration_s} s"
     words = await box.exec(["printf", "%s|", "a b", "", "*", "$HOME"])
-    assert words.stdout == b"a b||*|$HOME|", f"its words became {words.stdout!r}"
+    assert words.stdout == b"a b||*|$HOME|", f"its words became {words!r}"
     # Where PATH has a folder that the caller may not search, it is 126: nobody knows whether the program is in there.
     missing = await box.exec(["no-such-program"], env={"PATH": os.defpath})
     assert missing.exit_code == 127, f"a program that is not there gave {missing.exit_code}"
