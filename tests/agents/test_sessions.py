@@ -444,6 +444,20 @@ def test_an_unknown_id_is_for_the_users_agent_to_know(cli_env: CliEnv, style: St
     assert "without --resume" in turn.ended["next"]
 
 
+@pytest.mark.parametrize("kept", [0, 10])
+@each_agent
+def test_a_conversation_that_was_never_written_down_is_not_found(cli_env: CliEnv, style: Style, kept: int) -> None:
+    """An agent that is killed at its first request has only begun the file that it keeps its conversation in."""
+    talk = Conversation(cli_env, style.agent)
+    first = talk.say("alpha-word")
+    (file,) = (each for each in cli_env.state.rglob(f"*{first.session_id}.jsonl") if each.is_file())
+    file.write_bytes(file.read_bytes()[:kept])
+    turn = talk.run_turn(
+        "beta-word", "--resume", first.run_id, scenario=build_turn_scenario("never", more="repeat = 'always'")
+    )
+    assert (turn.verdict, turn.code) == (("failed", "session_not_found"), 1)
+
+
 @pytest.mark.sample(6)
 @pytest.mark.parametrize("name", ["no-such-session", "../../escape", "@first", "2"])
 @each_profile

@@ -34,7 +34,8 @@ from inspan.protocol.wire import DECODE_ERRORS
 
 # Bare numbers tell nothing: a process id or a date in a path looks like a status too.
 FAILURES = (
-    Failure("session_not_found", r"no rollout found|thread not found|no saved session"),
+    # A rollout file that breaks off in its first line, as a Codex that was killed leaves it, counts as empty (0.163).
+    Failure("session_not_found", r"no rollout found|thread not found|no saved session|rollout at .* is empty"),
     Failure("authentication", r"status:? 40[13]\b|incorrect api key|missing environment variable|not logged in"),
     Failure("rate_limit", r"status:? 429\b|rate limit|usage limit|quota exceeded"),
     Failure("context_too_long", r"ran out of room|context (window|length)|exceeds the maximum length"),
