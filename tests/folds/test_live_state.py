@@ -76,6 +76,7 @@ def test_each_state_has_its_words(events: list[Event], words: str) -> None:
         ([*_OPENED, _TOOL], "tool"),
         ([*_OPENED, _TOOL, ToolCompleted(id="t")], "model"),
         ([*_OPENED, _TOOL, _ASKED], "person"),
+        ([*_OPENED, _TOOL, PermissionAsked(id="q", tool="Bash", settled=True)], "tool"),
         ([*_OPENED, RateLimited(message="wait")], "limit"),
         ([*_OPENED, _TOOL, _STUCK], "tool"),
         ([*_OPENED, _STUCK], "model"),

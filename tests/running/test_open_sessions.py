@@ -12,7 +12,8 @@ import pytest
 import inspan
 from inspan import AgentResult, Limits, PermissionRequest
 from inspan.errors import BadInput, CommandRefused, SessionClosed, Unsupported
-from inspan.protocol.events import MessageEnded, PermissionAnswered, RunEnded, WatchdogActed
+from inspan.folds.session import SessionFold
+from inspan.protocol.events import MessageEnded, PermissionAnswered, PermissionAsked, RunEnded, WatchdogActed
 from inspan.protocol.limits import WatchdogLimits
 from inspan.running import conversation
 from tests.api.run_env import RunEnv, descriptors, make_run_env, wait_until_async
@@ -254,6 +255,22 @@ def test_what_is_allowed_for_good_is_not_asked_again(run_env: RunEnv, fake: Fake
     asyncio.run(scene("make test", "make test"))
     asyncio.run(scene("make test", "make test && rm -r x"))
     assert asked == ["make test", "make test && rm -r x"]
+
+
+def test_what_a_rule_settles_says_so_and_is_open_for_nobody(run_env: RunEnv, fake: Fake) -> None:
+    async def scene() -> None:
+        async with open_puppet(run_env, fake, ASKS, on_permission=lambda request: inspan.allow(always=True)) as session:
+            await session.send_message("make test")
+            await session.send_message("make test")
+
+    asyncio.run(scene())
+    fold, opened = SessionFold(), list[list[str]]()
+    for event in run_env.events():
+        fold.add(event)
+        if isinstance(event, PermissionAsked):
+            opened.append(list(fold.questions))
+    first, second = (event for event in run_env.events() if isinstance(event, PermissionAsked))
+    assert ((first.settled, second.settled), opened) == ((False, True), [[first.id], []])
 
 
 def test_a_closed_question_takes_no_answer(run_env: RunEnv, fake: Fake) -> None:

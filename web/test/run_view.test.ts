@@ -69,6 +69,7 @@ test("states follow the log as at the terminal", () => {
   assert.equal(state(session, thread), "idle");
   assert.equal(state(session, thread, sent), "working");
   assert.equal(state(session, thread, sent, asked), "waiting");
+  assert.equal(state(session, thread, sent, { ...asked, settled: true }), "working");
   assert.equal(state(session, thread, sent, asked, { kind: "permission_answered", id: "q", allowed: true }), "working");
   assert.equal(state(session, thread, sent, { kind: "message_ended", id: "first", outcome: "completed", reason: "done" }), "idle");
   assert.equal(state(session, thread, sent, { kind: "message_ended", id: "first", outcome: "failed", reason: "network" }), "error");

@@ -127,7 +127,8 @@ class SessionFold:
         self._tools.pop(event.id, None)
 
     def on_asked(self, event: OpenQuestion) -> None:
-        self.questions[event.id] = event
+        if not (isinstance(event, PermissionAsked) and event.settled):
+            self.questions[event.id] = event
 
     def on_answered(self, event: PermissionAnswered | QuestionAnswered) -> None:
         self.questions.pop(event.id, None)

@@ -260,12 +260,16 @@ class PlanChanged(_Event, frozen=True, kw_only=True, tag="plan_changed"):
 
 
 class PermissionAsked(_Event, frozen=True, kw_only=True, tag="permission_asked"):
-    """The agent wants a yes or no before it acts; `reason` is why, in its own words where it has some."""
+    """The agent wants a yes or no before it acts; `reason` is why, in its own words where it has some.
+
+    `settled` says that the next event about it is the answer of a rule: nobody else is asked.
+    """
 
     id: str
     tool: str
     input: Any = None
     reason: str = ""
+    settled: bool = False
 
 
 class PermissionAnswered(_Event, frozen=True, kw_only=True, tag="permission_answered"):

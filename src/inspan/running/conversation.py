@@ -195,10 +195,9 @@ class Conversation:
         return handler(command) if handler else refuse(f"{self._title} has no such command here.")
 
     def admit(self, events: Sequence[Event]) -> Sequence[Event]:
-        """What is recorded of these: what the agent asks is put to a hook first, unless a rule denies it anyway."""
-        if not self._hooks.stands_in("before_tool"):
-            return events
-        return [self._put_to_hook(event) if isinstance(event, PermissionAsked) else event for event in events]
+        """What is recorded of these: what the agent asks is put to a hook first, unless a rule denies it anyway; and
+        what a rule settles says so, for whoever reads it before the answer."""
+        return [self._admit_question(event) if isinstance(event, PermissionAsked) else event for event in events]
 
     def observe(self, event: Event) -> None:
         """Takes in what has happened, after it was recorded."""
@@ -492,6 +491,12 @@ class Conversation:
         self._closing = True
         self._cancel_timer()
         self._host.leave()
+
+    def _admit_question(self, asked: PermissionAsked) -> Event:
+        admitted = self._put_to_hook(asked) if self._hooks.stands_in("before_tool") else asked
+        if admitted is asked and self._questions.settles(asked):
+            return msgspec.structs.replace(asked, settled=True)
+        return admitted
 
     def _put_to_hook(self, asked: PermissionAsked) -> Event:
         if asked.id in self._let_through:

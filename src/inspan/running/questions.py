@@ -45,6 +45,10 @@ class Questions:
         self._open: dict[str, _Waiting] = {}
         self._closed: set[str] = set()
 
+    def settles(self, asked: PermissionAsked) -> bool:
+        """Whether it is answered as soon as it is asked."""
+        return self._timeout_s == 0 or self._rules.rule(asked.tool, asked.input) != "ask"
+
     def ask(self, question: OpenQuestion) -> None:
         """Answers by the rules where they know, else waits."""
         ruling = self._rules.rule(question.tool, question.input) if isinstance(question, PermissionAsked) else "ask"

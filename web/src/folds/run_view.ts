@@ -400,7 +400,7 @@ export class RunFold {
     const id = text(event, "id");
     if (event.kind === "permission_asked") {
       const [tool, input, reason] = [text(event, "tool"), event["input"], text(event, "reason")];
-      this.questions.set(id, { kind: "permission_asked", id, tool, input, reason });
+      if (event["settled"] !== true) this.questions.set(id, { kind: "permission_asked", id, tool, input, reason });
       const item = { type: "permission", n: at.n, t: at.t, id, tool, input, reason, answer: null } as const;
       this.places.set(`question ${id}`, this.push(item));
       this.mark(at, "question", `allow ${subjectOf(input) || tool}?`);
