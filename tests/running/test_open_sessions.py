@@ -258,8 +258,11 @@ def test_what_is_allowed_for_good_is_not_asked_again(run_env: RunEnv, fake: Fake
 
 
 def test_what_a_rule_settles_says_so_and_is_open_for_nobody(run_env: RunEnv, fake: Fake) -> None:
+    def decide(request: PermissionRequest) -> inspan.Decision:
+        return inspan.allow(always=True)
+
     async def scene() -> None:
-        async with open_puppet(run_env, fake, ASKS, on_permission=lambda request: inspan.allow(always=True)) as session:
+        async with open_puppet(run_env, fake, ASKS, on_permission=decide) as session:
             await session.send_message("make test")
             await session.send_message("make test")
 
