@@ -99,7 +99,7 @@ def _has_other_access(task: Task, driver: Driver, env: Mapping[str, str]) -> boo
     return any(
         bool(get_setting(read_settings(place), key)) if key else os.path.lexists(place)
         for path, key in driver.access.other_settings
-        for place in _list_places(path, driver, task.cwd, env)
+        for place in list_places(path, driver, task.cwd, env)
     )
 
 
@@ -109,7 +109,7 @@ def _names_other_provider(task: Task, driver: Driver) -> bool:
     return bool(slash and driver.providers) and prefix not in {each.name for each in driver.providers}
 
 
-def _list_places(path: str, driver: Driver, cwd: str, env: Mapping[str, str]) -> Iterator[str]:
+def list_places(path: str, driver: Driver, cwd: str, env: Mapping[str, str]) -> Iterator[str]:
     """Where a file of its settings may lie: as it is named, and where the user's variable has moved its folder to."""
     yield os.path.join(cwd, expand_home(path, env))
     if moved := env.get(driver.state.config_variable, ""):

@@ -75,11 +75,13 @@ def collect_secrets(
     token: str,
     servers: Iterable[McpServer] = (),
     key_from: str = "",
+    settings: Iterable[Mapping[str, str]] = (),
 ) -> tuple[tuple[str, str], ...]:
     """Every secret that could appear in this run's output, each value once and named; several may have one name.
 
     One that the run replaces is still a secret. The tokens of the user's logins are among them: whatever the run itself
-    uses, its agent could read and print them. So is what the command of `key_from` assigns: it is written down.
+    uses, its agent could read and print them. So is what its `settings` assign and what the command of `key_from` does,
+    which is written down.
     """
     found = [(_OWN_SECRETS, token)] if token else []
     agents = agent_summaries(parent)
@@ -87,7 +89,7 @@ def collect_secrets(
     last = {name: value for env in added for name, value in env.items()}
     moved = [each for each in agents if "HOME" in last or each.state.config_variable in last]
     found += [*read_login_secrets(agents, parent), *read_login_secrets(moved, {**parent, **last})]
-    for env in (parent, *added, *_collect_server_values(servers), *_parse_assignments(_words_of(key_from))):
+    for env in (parent, *added, *_collect_server_values(servers), *name_arguments(_words_of(key_from)), *settings):
         found += _find_secrets(env, credentials)
     # Turned around: of two names for one value the first stays.
     names = {value: name for name, value in reversed(found)}
@@ -96,7 +98,7 @@ def collect_secrets(
 
 def secrets_of_servers(servers: Iterable[McpServer]) -> tuple[str, ...]:
     """The secrets in addresses and arguments of MCP servers, as redaction finds them."""
-    said = (each for server in servers for each in ({"URL": server.url}, *_parse_assignments(server.args)))
+    said = (each for server in servers for each in ({"URL": server.url}, *name_arguments(server.args)))
     return tuple(dict.fromkeys(secret for each in said for secret in find_secrets(each).values()))
 
 
@@ -170,10 +172,8 @@ def _collect_server_values(servers: Iterable[McpServer]) -> Iterator[Mapping[str
     for server in servers:
         yield server.env
         yield {"URL": server.url}
-        yield from _parse_assignments(server.args)
-        for name, value in server.headers.items():
-            if not name.lower().startswith(_PLAIN_HEADERS):
-                yield from ({f"{name.upper()}_TOKEN": word} for word in _HEADER_WORDS.split(value))
+        yield from name_arguments(server.args)
+        yield from name_headers(server.headers)
 
 
 def _words_of(key_from: str) -> list[str]:
@@ -189,8 +189,17 @@ def _words_of(key_from: str) -> list[str]:
         return command.split()
 
 
-def _parse_assignments(arguments: Sequence[str]) -> Iterator[Mapping[str, str]]:
-    """`--api-key VALUE`, `--api-key=VALUE`, `API_KEY=VALUE`, `Authorization: Bearer VALUE`, and addresses."""
+def name_headers(headers: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+    """The words of those that may be secret, each as a variable that is."""
+    for name, value in headers.items():
+        if not name.lower().startswith(_PLAIN_HEADERS):
+            yield from ({f"{name.upper()}_TOKEN": word} for word in _HEADER_WORDS.split(value))
+
+
+def name_arguments(arguments: Sequence[str]) -> Iterator[Mapping[str, str]]:
+    """What they assign, as variables: `--api-key VALUE`, `--api-key=VALUE`, `API_KEY=VALUE`, `Authorization: Bearer
+    VALUE`, and addresses.
+    """
     for argument, following in zip_longest(arguments, arguments[1:], fillvalue=""):
         name, sign, value = argument.partition("=")
         if argument.startswith("-") and not sign:

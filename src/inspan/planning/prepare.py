@@ -69,6 +69,7 @@ from .resume import (
     unclaim_session,
     update_reported,
 )
+from .settings_secrets import list_settings_values
 
 
 def prepare(
@@ -285,6 +286,7 @@ def _build_plan(
             token=token,
             servers=task.mcp_servers.values(),
             key_from=task.key_from,
+            settings=list_settings_values(driver, task.cwd, {**env, **task.env}),
         ),
         leftovers=Leftovers(
             folders=[name for name in driver.state.leftover_dirs if not os.path.lexists(os.path.join(task.cwd, name))],

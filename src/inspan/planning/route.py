@@ -14,9 +14,10 @@ from inspan.protocol.budget import format_budget
 from inspan.protocol.plan import DIRECT, LIVE, Route
 from inspan.protocol.task import Task
 from inspan.system.paths import expand_home
+from inspan.system.plain_file import read_plain_file
 
 FILE_SOURCES = ("record", "replay", "script")
-_LARGEST_SETTINGS_BYTES = 1024 * 1024
+LARGEST_SETTINGS_BYTES = 8 * 1024 * 1024
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
@@ -237,8 +238,7 @@ def _list_user_settings(task: Task, driver: Driver, own: Mapping[str, str]) -> I
 def read_settings(path: str) -> dict[str, Any]:
     """A settings file of an agent, in JSON or TOML; what cannot be read says nothing: its agent will tell."""
     try:
-        with open(path, "rb") as file:
-            text = file.read(_LARGEST_SETTINGS_BYTES)
+        text = read_plain_file(path, most_bytes=LARGEST_SETTINGS_BYTES, follow=True)
         if path.endswith(".toml"):
             import tomllib  # Start-up time: most runs meet no such file.
 

@@ -1,4 +1,4 @@
-"""Reading a file that a stranger may have put in its place: never followed, waited for, or larger than memory."""
+"""Reading a file that a stranger may have put in its place: never waited for, and never larger than memory."""
 
 import errno
 import os
@@ -7,10 +7,13 @@ import stat
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def read_plain_file(path: str, *, most_bytes: int) -> bytes:
-    """What a regular file holds; raises `OSError` for whatever is none, and for one that holds more than that."""
+def read_plain_file(path: str, *, most_bytes: int, follow: bool = False) -> bytes:
+    """What a regular file holds; raises `OSError` for whatever is none, and for one that holds more than that.
+
+    A link is none unless it is to be followed.
+    """
     try:
-        fd = os.open(path, _FLAGS)
+        fd = os.open(path, _FLAGS & ~os.O_NOFOLLOW if follow else _FLAGS)
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
