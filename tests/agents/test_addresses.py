@@ -136,6 +136,6 @@ def test_a_key_that_works_at_the_vendor_alone_goes_nowhere_else(cli_env: CliEnv)
     cli_env.env["CODEX_ACCESS_TOKEN"] = KEY
     refusal = expect_refusal(cli_env, "run", "do it", "-a", "codex", "--base-url", "http://127.0.0.1:9/v1")
     assert (refusal.exit_code, refusal.code) == (2, "bad_input")
-    assert refusal.message.startswith("base_url 'http://127.0.0.1:9/v1': CODEX_ACCESS_TOKEN works only at ")
+    assert refusal.message.startswith("--base-url 'http://127.0.0.1:9/v1': CODEX_ACCESS_TOKEN works only at ")
     assert "--base-url" in refusal.next
     assert "agents.codex.base_url" in refusal.next

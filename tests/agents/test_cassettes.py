@@ -142,6 +142,6 @@ def test_a_cassette_that_cannot_be_used_is_refused_before_the_run_starts(
     done = cli_env.inspan("run", "do it", "-a", "claude", "--model-from", f"{kind}:{tape}", env=KEYS)
     problem = {"record": "the file already exists", "replay": "it is not a cassette: line 1 is not a header"}
     assert done.returncode == 2
-    assert f"inspan: model_from '{tape}': {problem[kind]}" in done.stderr
+    assert f"inspan: --model-from '{tape}': {problem[kind]}" in done.stderr
     assert tape.read_text() == "precious"
     assert list(cli_env.state.glob("projects/*/*/runs/*")) == []

@@ -76,7 +76,7 @@ def test_an_effort_that_the_agent_does_not_know_is_refused(cli_env: CliEnv, agen
     model = cli_env.scenario(build_scenario(say_step("Done.")))
     done = cli_env.inspan("run", "do it", "-a", agent, "--effort", "heroic", "--model-from", model)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("inspan: effort 'heroic': ")
+    assert done.stderr.startswith("inspan: --effort 'heroic': ")
     assert done.stderr.endswith(f"\n  → Use one of {known}.\n")
     assert not cli_env.state.exists()
 
@@ -107,7 +107,7 @@ def test_without_a_gateway_a_limit_that_the_agent_does_not_keep_is_refused(cli_e
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "inspan: max_turns 2: Codex does not support this.\n"
+        "inspan: --max-turns 2: Codex does not support this.\n"
         "  → It counts no turns; with a gateway, inspan counts its model calls.\n"
     )
 
@@ -117,7 +117,7 @@ def test_a_limit_of_no_turns_is_refused(cli_env: CliEnv, turns: str) -> None:
     model = cli_env.scenario(build_scenario(say_step("Done.")))
     done = cli_env.inspan("run", "do it", "-a", "claude", "--max-turns", turns, "--model-from", model)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"inspan: max_turns {turns}: a limit must be more than 0 turns.")
+    assert done.stderr.startswith(f"inspan: --max-turns {turns}: a limit must be more than 0 turns.")
 
 
 @each_agent

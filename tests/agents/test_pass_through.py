@@ -140,7 +140,7 @@ def test_what_only_a_gateway_can_do_is_refused_where_the_users_settings_choose_t
     wish = ("--budget", "100calls") if way is CODEX else ("--model-from", "live")
     refusal = expect_refusal(cli_env, "run", "do it", "-a", way.agent, "--profile", "user", *wish)
     assert (refusal.exit_code, refusal.code) == (2, "bad_input")
-    assert refusal.message.startswith("budgets '100calls': " if way is CODEX else "model_from 'live': ")
+    assert refusal.message.startswith("--budget '100calls': " if way is CODEX else "--model-from 'live': ")
     assert f"your own settings choose another provider: {says}" in refusal.message
 
 

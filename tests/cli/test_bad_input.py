@@ -68,20 +68,22 @@ TASKS = [
     scripted("cwd that is a file", "-C", "{root}/good.toml", says=("cwd '{root}/good.toml'",), next="--cwd"),
     scripted("cwd that is not UTF-8", "-C", NOT_UTF8, says=("cwd ", "a\\udcff", "UTF-8"), next="UTF-8"),
     scripted("model that is not UTF-8", "-m", NOT_UTF8, says=("model 'a\\udcff'", "UTF-8"), next="UTF-8"),
-    scripted("project with a slash", "--project", "a/b", says=("project 'a/b'", "name of a folder"), next="letters"),
-    scripted("project above", "--project", "..", says=("project '..'", "name of a folder"), next="letters"),
-    scripted("project that is too long", "--project", "p" * 121, says=("project 'ppp", "121 bytes"), next="120 bytes"),
-    scripted("project of two lines", "--project", "a\nb", says=("project 'a\\nb'", "'\\n'"), next="letters"),
+    scripted("project with a slash", "--project", "a/b", says=("--project 'a/b'", "name of a folder"), next="letters"),
+    scripted("project above", "--project", "..", says=("--project '..'", "name of a folder"), next="letters"),
+    scripted(
+        "project that is too long", "--project", "p" * 121, says=("--project 'ppp", "121 bytes"), next="120 bytes"
+    ),
+    scripted("project of two lines", "--project", "a\nb", says=("--project 'a\\nb'", "'\\n'"), next="letters"),
     scripted("project that turns text around", "--project", "a\u202eb", says=("'\\u202e'",), next="letters"),
-    scripted("project that is not UTF-8", "--project", NOT_UTF8, says=("project 'a\\udcff'", "UTF-8"), next="UTF-8"),
+    scripted("project that is not UTF-8", "--project", NOT_UTF8, says=("--project 'a\\udcff'", "UTF-8"), next="UTF-8"),
     scripted("task with a slash", "--task", "a/b", says=("task 'a/b'", "name of a folder"), next="letters"),
     scripted("task in red", "--task", "\x1b[31m", says=("task '\\x1b[31m'", "'\\x1b'"), next="letters"),
     scripted("task that is too long", "--task", "ü" * 61, says=("task 'üüü", "122 bytes"), next="120 bytes"),
-    scripted("no turns", "--max-turns", "0", says=("max_turns 0", "more than 0 turns"), next="off"),
+    scripted("no turns", "--max-turns", "0", says=("--max-turns 0", "more than 0 turns"), next="off"),
     scripted(
-        "more turns than can be written", "--max-turns", "9" * 23, says=("max_turns 9999", "too large"), next="off"
+        "more turns than can be written", "--max-turns", "9" * 23, says=("--max-turns 9999", "too large"), next="off"
     ),
-    scripted("seed that is too large", "--fault-seed", "9" * 23, says=("fault_seed 999", "too large"), next="less"),
+    scripted("seed that is too large", "--fault-seed", "9" * 23, says=("--fault-seed 999", "too large"), next="less"),
     as_usage_error(scripted("turns that are no number", "--max-turns", "many", says=("'--max-turns'", "'many'"))),
     scripted(
         "cwd that is a link to itself", "-C", "{root}/loop", says=("cwd '{root}/loop'", "symbolic links"), next="--cwd"
@@ -118,7 +120,7 @@ TASKS = [
         "unknown sandbox",
         "--sandbox",
         "jail",
-        says=("sandbox 'jail'",),
+        says=("--sandbox 'jail'",),
         next="Known sandboxes: auto, bwrap, docker, none, podman, seatbelt, worktree; worktree+bwrap joins two.",
     ),
     as_usage_error(scripted("unknown profile", "--profile", "mine", says=("'--profile'", "'mine'", "'user', 'clean'"))),
@@ -174,12 +176,12 @@ DURATIONS = [
     for option in ("--timeout", "--idle-timeout")
     for value in ("-5", "soon", "nan", "inf", "1d", "")
 ] + [
-    scripted(f"{option} of nothing", option, value, says=(field, "0.0", "more than 0"), next="off")
-    for option, field, value in (
-        ("--timeout", "timeout_s", "0"),
-        ("--start-timeout", "start_timeout_s", "0s"),
-        ("--idle-timeout", "idle_timeout_s", "0m"),
-        ("--stall-timeout", "stall_timeout_s", "0.0h"),
+    scripted(f"{option} of nothing", option, value, says=(f"{option} 0.0", "more than 0"), next="off")
+    for option, value in (
+        ("--timeout", "0"),
+        ("--start-timeout", "0s"),
+        ("--idle-timeout", "0m"),
+        ("--stall-timeout", "0.0h"),
     )
 ]
 SCENARIOS = [
@@ -191,10 +193,10 @@ SCENARIOS = [
         code=code,
     )
     for name, model, code, says, next_step in (
-        ("unknown kind", "oracle:x", "bad_input", ("model_from 'oracle:", "unknown model source"), "script:FILE"),
-        ("no kind", "good.toml", "bad_input", ("model_from 'good.toml'", "unknown model source"), "script:FILE"),
+        ("unknown kind", "oracle:x", "bad_input", ("--model-from 'oracle:", "unknown model source"), "script:FILE"),
+        ("no kind", "good.toml", "bad_input", ("--model-from 'good.toml'", "unknown model source"), "script:FILE"),
         ("missing file", "script:{root}/gone.toml", "bad_scenario", ("scenario '{root}/gone.toml'",), "path"),
-        ("no file", "script:", "bad_input", ("model_from 'script:'", "unknown model source"), "script:FILE"),
+        ("no file", "script:", "bad_input", ("--model-from 'script:'", "unknown model source"), "script:FILE"),
         ("folder", "script:{root}/work", "bad_scenario", ("scenario '{root}/work'", "is not a file"), "path"),
         ("not UTF-8", "script:{root}/latin1.toml", "bad_scenario", ("scenario '{root}/latin1.toml'",), "path"),
         ("no TOML", "script:{root}/broken.toml", "bad_scenario", ("'broken'", "not TOML", "line 1"), "Correct"),

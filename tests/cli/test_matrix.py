@@ -26,7 +26,7 @@ def test_the_scenarios_are_listed_with_their_titles(readonly_env: CliEnv) -> Non
         (("--list", "-s", ""), 2, "scenario '': unknown scenario."),
         (("-a", "codx"), 2, "agent 'codx': unknown agent."),
         (("-a", "codex@new"), 2, "agent 'codex@new': unknown version."),
-        (("-a", "codex", "--channel", "telepathy"), 2, "channel 'telepathy': Codex has no such channel."),
+        (("-a", "codex", "--channel", "telepathy"), 2, "--channel 'telepathy': Codex has no such channel."),
         (("-a", "codex@0.100.0"), 5, "Codex 0.100.0 is too old; the oldest supported version is 0.149.0."),
     ],
 )

@@ -215,7 +215,7 @@ def test_one_run_that_cannot_be_deleted_does_not_keep_the_others(user_cli_env: C
         (("--keep", "-1"), "usage", ("'--keep'", "-1")),
         (("--keep", "many"), "usage", ("'--keep'", "'many'")),
         (("--outcome", "bored"), "usage", ("'--outcome'", "'bored'", "'completed'")),
-        (("--project", "nosuch"), "bad_input", ("project 'nosuch'", "no such project")),
+        (("--project", "nosuch"), "bad_input", ("--project 'nosuch'", "no such project")),
         (("everything",), "usage", ("everything",)),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  words

@@ -131,7 +131,7 @@ def test_a_word_that_is_no_run_is_told_by_both_readings(old_runs: CliEnv, word: 
         (("@last",), "PROMPT '': it is missing."),
         (("@last", " "), "PROMPT ' ': it is empty."),
         (("@last", "a", "b"), "PROMPT 'a b': it has more than one word."),
-        (("@last", "a", "--name", "@x"), "name '@x': it begins with @."),
+        (("@last", "a", "--name", "@x"), "--name '@x': it begins with @."),
     ],
 )
 def test_words_that_say_too_little_or_too_much_are_refused(

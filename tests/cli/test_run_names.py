@@ -119,7 +119,7 @@ def test_a_run_is_found_by_its_name_while_it_lives(cli_env: CliEnv) -> None:
     assert find(cli_env, "waits") == find(cli_env, make_short_name(run_id)) == find(cli_env, "@1") == run_id
     assert cli_env.inspan("ps").stdout.splitlines()[1].split()[0] == "waits"
     taken = expect_refusal(cli_env, "run", "do it", "-a", "scripted", "--model-from", "script:x", "--name", "a b")
-    assert taken.message.startswith("name 'a b': ")
+    assert taken.message.startswith("--name 'a b': ")
     release_tool(cli_env)
     assert cli_env.inspan("wait", "waits").returncode == 0
     assert find(cli_env, "waits") == run_id
@@ -212,7 +212,7 @@ def test_a_name_that_could_not_be_typed_is_refused(readonly_env: CliEnv, name: s
     words = ("run", "do it", "-a", "scripted", "--model-from", readonly_env.scenario(SAYS_HELLO), f"--name={name}")
     refusal = expect_refusal(readonly_env, *words)
     assert (refusal.exit_code, refusal.code) == (2, "bad_input")
-    assert refusal.message.removeprefix("--").startswith(f"name {name[:20]!r}"[:-1])
+    assert refusal.message.startswith(f"--name {name[:20]!r}"[:-1])
     assert refusal.message.endswith(f"': {problem}")
     assert not readonly_env.state.exists()
 
@@ -224,7 +224,7 @@ def test_a_name_is_given_once_in_a_project(cli_env: CliEnv) -> None:
     for more in ((), ("--project", "boat")):
         refusal = expect_refusal(cli_env, *words, *more)
         assert (refusal.exit_code, refusal.code) == (2, "bad_input")
-        assert refusal.message == f"name 'fix': run {first} of this project has it."
+        assert refusal.message == f"--name 'fix': run {first} of this project has it."
         assert f"`inspan rm {first}`" in refusal.next
     other = run_named(cli_env, "--name", "fix", cwd=cli_env.root / "other")
     assert (find(cli_env, "fix"), find(cli_env, "fix", cwd=cli_env.root / "other")) == (first, other)

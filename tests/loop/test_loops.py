@@ -332,9 +332,9 @@ def test_a_name_is_unique_among_runs_loops_and_blueprints(loops: Loops) -> None:
         name, second = f"night-{number}", starts[(number + 1) % 3]
         assert cli_env.inspan(*first, "--name", name).returncode == 0
         refused = cli_env.inspan(*second, "--name", name)
-        assert refused.returncode == 2 and f"name '{name}': run 2" in refused.stderr, refused.stderr
+        assert refused.returncode == 2 and f"--name '{name}': run 2" in refused.stderr, refused.stderr
     refused = cli_env.inspan(*starts[2], "--name", "a b")
-    assert refused.returncode == 2 and "name 'a b'" in refused.stderr, refused.stderr
+    assert refused.returncode == 2 and "--name 'a b'" in refused.stderr, refused.stderr
 
 
 def test_an_agent_that_is_not_there_is_refused_whichever_it_is(loops: Loops) -> None:

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from inspan.errors import InspanError, OutputRefused
+from inspan.errors import BadInput, InspanError, OutputRefused
 
 
 def complain(arguments: "list[str]", error: BaseException, *, code: int = 0) -> int:
@@ -18,7 +18,7 @@ def complain(arguments: "list[str]", error: BaseException, *, code: int = 0) -> 
             return code  # Whoever stops reading has seen enough.
         return code or exit_code_of_error(error)  # Of a run that goes on, 0 would say that it has completed.
     if isinstance(error, InspanError):
-        print_error(arguments, error.code, error.message, error.next_step)
+        print_error(arguments, error.code, _name_flag(arguments, error), error.next_step)
         return exit_code_of_error(error)
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
@@ -26,6 +26,19 @@ def complain(arguments: "list[str]", error: BaseException, *, code: int = 0) -> 
         raise error
     print_error(arguments, "harness_fault", f"inspan broke: {error!r}.", "Set INSPAN_DEBUG=1 to see where.")
     return FAILED
+
+
+def _name_flag(arguments: "list[str]", error: InspanError) -> str:
+    """The error's sentence, with the flag that was typed in the place of the field that it sets."""
+    if not isinstance(error, BadInput):
+        return error.message
+    name = f"--{error.field.removesuffix('_s').removesuffix('_bytes').replace('_', '-')}"
+    typed = {word.partition("=")[0] for word in arguments}
+    flag = next((each for each in (name, name.removesuffix("s")) if each in typed), "")
+    if not flag:
+        return error.message
+    told = f"{error.field} True" if error.value is True else error.field
+    return flag + error.message.removeprefix(told)
 
 
 def print_error(arguments: "list[str]", code: str, message: str, next_step: str) -> None:
