@@ -136,6 +136,15 @@ class CliEnv:
         self.wait_for_events(run_id, "run_ended")
         wait_until(lambda: not self.find_supervisors(run_id), f"end of the supervisor of {run_id}")
 
+    def kill_in_silence(self, run_id: str) -> float:
+        """Kills what works on it some seconds after the last record, once a sign of life has come; gives how long it
+        was at it by then."""
+        log = self.folder(run_id) / "events.jsonl"
+        first, *_, last = (json.loads(line)["t"] for line in log.read_bytes().splitlines())
+        wait_until(lambda: log.stat().st_mtime > last + 2, "sign of life")
+        kill_process(self.supervisor(run_id))
+        return log.stat().st_mtime - first
+
     def supervisor(self, run_id: str) -> int:
         """The pid of a run's supervisor."""
 

@@ -1,5 +1,6 @@
 """A blueprint whose process was killed goes on where it stood: nothing that has finished is done again."""
 
+import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -71,6 +72,21 @@ def test_it_goes_on_from_every_event_of_its_log(blueprints: Blueprints, index: i
     assert finished | again == {("before", 1), ("work", 1), ("test", 1), ("work", 2), ("test", 2)}
     assert cli_env.inspan("recover", "--yes").stderr == "inspan: nothing was lost here\n"
     assert all(processes_of(run) == [] for run in blueprints.describe_runs())
+
+
+def test_the_time_of_a_node_that_was_killed_is_counted_too(blueprints: Blueprints) -> None:
+    cli_env = blueprints.cli_env
+    lost = blueprints.start('timeout = "1m"\n[nodes.slow]\nkind = "command"\nrun = "sleep 600"\n')
+    cli_env.wait_for_events(lost, "node_started")
+    active_s = cli_env.kill_in_silence(lost)
+    described = blueprints.describe_runs()[lost]
+    described["blueprint"]["timeout"] = f"{active_s - 0.5:.3f}s"
+    (cli_env.folder(lost) / "run.json").write_text(json.dumps(described))
+    new = cli_env.inspan("recover", "--yes").stdout.strip()
+    assert active_s <= cli_env.events(lost)[-1]["duration_s"] + 0.001
+    cli_env.wait_for_end(new)
+    assert cli_env.events(new)[-1]["reason"] == "run_timeout"
+    assert [each["status"] for each in blueprints.select(new, "node_ended")] in ([], ["failed"])
 
 
 def test_many_who_recover_at_once_go_on_once(blueprints: Blueprints) -> None:

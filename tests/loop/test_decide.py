@@ -309,12 +309,13 @@ def test_a_limit_that_was_told_by_a_clock_that_was_ahead_is_waited_for_as_long_a
         assert isinstance(step, Wait) and step.seconds == pytest.approx(8)
 
 
-def test_the_time_until_a_dead_loop_was_found_counts_as_none() -> None:
-    lost = RunEnded(outcome="lost", reason="supervisor_lost")
+@pytest.mark.parametrize(("duration_s", "active_s"), [(0.0, 3), (3.0, 3), (20.0, 20)])
+def test_of_a_dead_loop_the_time_counts_in_which_it_lived(duration_s: float, active_s: float) -> None:
+    lost = RunEnded(outcome="lost", reason="supervisor_lost", duration_s=duration_s)
     folded = LoopFold()
     for number, (at, event) in enumerate([(0.0, STARTED), (3.0, attempt(1)[0]), (86400.0, lost), (86401.0, STARTED)]):
         folded.add(Record(number + 1, BEGAN_AT + at, event))
-    assert folded.state.active_s == pytest.approx(3)
+    assert folded.state.active_s == pytest.approx(active_s)
 
 
 # What a loop inherits

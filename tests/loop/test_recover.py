@@ -87,6 +87,21 @@ def test_a_continued_loop_counts_the_restarts_and_the_time_of_the_lost_one(loops
     assert count_turns(cli_env) == 1
 
 
+def test_the_time_of_a_check_that_was_killed_is_counted_too(loops: Loops) -> None:
+    cli_env = loops.cli_env
+    loop = loops.start("--check", "sleep 600", "--max-time", "1m", model=cli_env.scenario(SAY))
+    cli_env.wait_for_events(loop.run_id, "check_started")
+    active_s = cli_env.kill_in_silence(loop.run_id)
+    described = describe_runs(cli_env)[loop.run_id]
+    described["policy"]["time_limit_s"] = active_s - 0.5
+    (cli_env.folder(loop.run_id) / "run.json").write_text(json.dumps(described))
+    new = cli_env.inspan("recover", "--yes").stdout.strip()
+    assert active_s <= loop.ended["duration_s"] + 0.001
+    cli_env.wait_for_end(new)
+    assert cli_env.events(new)[-1]["reason"] == "run_timeout"
+    assert "attempt_started" not in cli_env.kinds(new)
+
+
 def test_a_loop_whose_rules_are_broken_keeps_no_other_from_going_on(cli_env: CliEnv) -> None:
     broken = die_at(cli_env, 3, cli_env.scenario(COUNT_UP))
     described = describe_runs(cli_env)[broken]

@@ -89,7 +89,8 @@ class BlueprintWorker:
         limit_s = self._plan.time_limit_s
         timer = self._limit_time(limit_s - self._before_s) if limit_s is not None else None
         try:
-            end = await self._take_steps()
+            async with self._log.keep_alive(limit_s=limit_s):
+                end = await self._take_steps()
             await asyncio.to_thread(self._leave_worktrees)
             ended = self._build_end(end)
             self._record(ended)

@@ -14,7 +14,7 @@ from inspan.protocol.events import (
 from inspan.protocol.wire import Record
 
 from .live_state import LiveState
-from .loop import is_found_lost
+from .loop import find_heard_at
 
 
 class NodeRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,8 +80,7 @@ class BlueprintFold:
                 self._ended = event
             case _:
                 pass
-        if not is_found_lost(event):
-            self._heard_at = record.at
+        self._heard_at = find_heard_at(record, began_at=self._began_at, before=self._heard_at)
 
     def _begin(self, record: Record) -> None:
         if self._ended and self._ended.outcome != "lost":

@@ -7,7 +7,6 @@ from inspan.protocol.events import (
     AttemptStarted,
     CheckEnded,
     CheckStarted,
-    Event,
     RunEnded,
     RunStarted,
     VerdictGiven,
@@ -82,8 +81,7 @@ class LoopFold:
         if isinstance(event, RunStarted):
             self._before_s, self._began_at, self._ended = self.state.active_s, record.at, None
             self._inherited = len(self._attempts)
-        if not is_found_lost(event):
-            self._heard_at = record.at
+        self._heard_at = find_heard_at(record, began_at=self._began_at, before=self._heard_at)
         if isinstance(event, AttemptStarted):
             self._attempts.append(Attempt(started=event))
         elif isinstance(event, RunEnded):
@@ -92,9 +90,12 @@ class LoopFold:
             self._attempts[-1] = _add_to_attempt(self._attempts[-1], record)
 
 
-def is_found_lost(event: Event) -> bool:
-    """Whether this was written by whoever found that the process had died, perhaps days later."""
-    return isinstance(event, RunEnded) and event.outcome == "lost"
+def find_heard_at(record: Record, *, began_at: float, before: float) -> float:
+    """Until when the process was there: whoever found that it had died, perhaps days later, has written how long."""
+    event = record.event
+    if isinstance(event, RunEnded) and event.outcome == "lost":
+        return max(before, began_at + event.duration_s)
+    return record.at
 
 
 class LoopLiveFold:

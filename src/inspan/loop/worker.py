@@ -127,7 +127,8 @@ class LoopWorker:
         Where the disk takes no more, that is the end: raises `OSError` if not even that can be written.
         """
         try:
-            step = await self._take_steps()
+            async with self._log.keep_alive(limit_s=self._policy.time_limit_s):
+                step = await self._take_steps()
             await asyncio.to_thread(leave_worktrees, self._plan.state, self._opened, by=self._plan.run_id)
             return self._end(step)
         except StateUnusable as error:

@@ -1,5 +1,7 @@
 """The honest end of a run whose owner is gone: what it is known to have done, and what it had spent."""
 
+import os
+import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -74,7 +76,9 @@ def _read(path: str) -> tuple[Summary, list[Record], float]:
         first, last = first or record.at, record.at
         if isinstance(record.event, ModelCallEnded):
             calls.append(record)
-    return summary, calls, last - first
+    with suppress(OSError):  # Whoever had nothing to write has left a sign of life.
+        last = max(last, min(os.stat(path).st_mtime, time.time()))
+    return summary, calls, last - first if first else 0.0
 
 
 def _find_traces(summary: Summary, described: Mapping[str, Any]) -> Iterator[ErrorReported]:
