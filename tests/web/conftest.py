@@ -52,12 +52,14 @@ class WebPage:
         self.browser.wait_for(f"({_FIND})({json.dumps(name)})")
         self.browser.evaluate(f"({_FIND})({json.dumps(name)}).click()")
 
-    def press_until(self, key: str, condition: str) -> None:
-        """A key as often as it takes: a page that was only just drawn does not hear it yet."""
+    def press_until(self, keys: str, condition: str) -> None:
+        """Keys as often as it takes: a page that was only just drawn does not hear them yet, and those of a sequence
+        come too far apart where the machine is busy."""
         deadline = time.monotonic() + WAIT_S
         while not self.browser.evaluate(f"!!({condition})"):
-            assert time.monotonic() < deadline, f"{key} does not lead to {condition}"
-            self.browser.press(key)
+            assert time.monotonic() < deadline, f"{keys} does not lead to {condition}"
+            for key in keys.split():
+                self.browser.press(key)
             time.sleep(0.3)
 
     def fill(self, label: str, text: str) -> None:
