@@ -76,6 +76,7 @@ def test_lines_from_a_pipe_are_a_conversation(cli_env: CliEnv) -> None:
     assert (cli_env.work / "made.txt").exists()
     run_id = cli_env.folder().name
     assert re.findall(r"inspan chat --resume (\S+)`", done.stderr) == [make_short_name(run_id)]
+    cli_env.wait_for_end(run_id)  # The command itself waits for it ten seconds at the most.
     assert cli_env.events(run_id)[-1]["reason"] == "done"
 
 

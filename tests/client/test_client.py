@@ -140,11 +140,11 @@ async def test_a_living_run_has_a_state_is_stopped_and_only_then_removed(tenant:
     run = await start(tenant, HANG)
 
     async def works() -> bool:
-        return (tenant.cli_env.work / "started").exists()
+        state = await runs.state(run)
+        works = state.alive and state.state is not None and state.state.status == "working"
+        return works and (tenant.cli_env.work / "started").exists()
 
     await wait_for(works)
-    state = await runs.state(run)
-    assert state.alive and state.state and state.state.status == "working"
     with pytest.raises(RunBusy):
         await runs.remove(run)
     assert (await runs.stop(run)).heard
