@@ -17,8 +17,11 @@ class WebPage:
     """What somebody sees and does there. Words are those on the screen, as they are read."""
 
     def __init__(self, browser: Browser, server: ServerProcess) -> None:
+        """At a desk and by day, whatever the test before has left of the browser that all share."""
         self.browser = browser
         self.server = server
+        browser.resize(*WIDE)
+        browser.prefer("light")
 
     @property
     def origin(self) -> str:
@@ -89,10 +92,8 @@ def server(cli_env: CliEnv) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def page(browser: Browser, server: ServerProcess) -> Iterator[WebPage]:
-    """Logged in, at a desk; nothing that a page complains of is let pass."""
+    """Logged in; nothing that a page complains of is let pass."""
     browser.problems.clear()
-    browser.resize(*WIDE)
-    browser.prefer("light")
     made = WebPage(browser, server)
     made.log_in()
     yield made

@@ -25,8 +25,6 @@ def scene(cli_env: CliEnv) -> Iterator[Scene]:
 
 def test_pictures_have_the_words_of_their_places(browser: Browser, server: ServerProcess, scene: Scene) -> None:
     page = WebPage(browser, server)
-    browser.resize(*WIDE)
-    browser.prefer("light")
     page.log_in()
     for name in STOPS:
         words, deadline = go_to(page, scene, name), time.monotonic() + SETTLE_S
