@@ -13,7 +13,7 @@ from inspan import Budget, Client, Limits, Task
 from inspan.errors import AnswerLost, BadInput, ServerRefused, ServerUnreachable
 from tests.cli.scenarios import release_tool, start_waiting_run
 from tests.cli_env import WAIT_S, CliEnv
-from tests.server.server_process import ServerProcess
+from tests.server.server_process import ServerProcess, choose_port
 
 pytestmark = pytest.mark.anyio
 Answer = Callable[[int, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -34,7 +34,7 @@ def find_free_port() -> int:
 async def test_a_stream_goes_on_where_it_broke_when_the_server_comes_back(
     cli_env: CliEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first = ServerProcess(cli_env)
+    first = ServerProcess(cli_env, "--port", str(choose_port()))
     run = start_waiting_run(cli_env)
     client = Client(f"http://127.0.0.1:{first.port}", token=first.token)
     numbers, seen = list[int](), asyncio.Event()

@@ -10,7 +10,7 @@ from tests.browser import Browser
 from tests.cli.scenarios import release_tool, start_waiting_run
 from tests.cli_env import CliEnv
 from tests.server.living_run import LivingRun
-from tests.server.server_process import ServerProcess
+from tests.server.server_process import ServerProcess, choose_port
 
 from .conftest import PHONE, WIDE, WebPage
 
@@ -171,7 +171,7 @@ def test_what_does_not_fit_of_a_command_is_counted_above_its_answers(page: WebPa
 
 
 def test_who_is_no_longer_let_in_is_told_so_at_once(browser: Browser, cli_env: CliEnv) -> None:
-    first = ServerProcess(cli_env)
+    first = ServerProcess(cli_env, "--port", str(choose_port()))
     page = WebPage(browser, first)
     # Without the slow look at everything, which would find it some time later.
     slow = "const real = setInterval; window.setInterval = (act, ms) => (ms >= 20_000 ? 0 : real(act, ms));"
@@ -265,7 +265,7 @@ def test_a_run_is_stopped(page: WebPage, cli_env: CliEnv) -> None:
 
 
 def test_a_page_goes_on_when_its_server_comes_back(browser: Browser, cli_env: CliEnv) -> None:
-    first = ServerProcess(cli_env)
+    first = ServerProcess(cli_env, "--port", str(choose_port()))
     run = start_waiting_run(cli_env)
     page = WebPage(browser, first)
     page.log_in()
