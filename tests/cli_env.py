@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from inspan.system import file_locks
+
 WAIT_S = 120.0
 T = TypeVar("T")
 
@@ -185,6 +187,10 @@ class SavedCliEnv:
         """Ends what still runs there, and puts every file and variable back."""
         self.close()
         made = self._made
+        for lock in made.state.glob("projects/*/*/runs/*/lock"):
+            if lock.is_file() and file_locks.is_held(str(lock)):  # Its supervisor would write into what is removed.
+                for pid in made.find_supervisors(lock.parent.name):
+                    kill_process(pid)
         for folder in (made.root, Path(made.sockets)):
             shutil.rmtree(folder)
         shutil.copytree(self._copy, made.root, symlinks=True)

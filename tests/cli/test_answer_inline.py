@@ -96,7 +96,7 @@ def test_a_question_that_somebody_else_answers_is_no_longer_asked(cli_env: CliEn
 
 
 def test_a_question_to_which_nobody_answers_in_time_ends_with_the_run(cli_env: CliEnv) -> None:
-    with open_question(cli_env, "--answer-timeout", "2s") as terminal:
+    with open_question(cli_env, "--answer-timeout", "8s") as terminal:
         wait_for_question(terminal)
         assert terminal.wait_for_end() == 3
 

@@ -76,6 +76,7 @@ def test_lines_from_a_pipe_are_a_conversation(cli_env: CliEnv) -> None:
     assert (cli_env.work / "made.txt").exists()
     run_id = cli_env.folder().name
     assert re.findall(r"inspan chat --resume (\S+)`", done.stderr) == [make_short_name(run_id)]
+    cli_env.wait_for_end(run_id)  # The command itself waits for it ten seconds at the most.
     assert cli_env.events(run_id)[-1]["reason"] == "done"
 
 
@@ -103,7 +104,12 @@ class _Terminal:
             cwd=cli_env.work,
             start_new_session=True,
         )
-        self.text = ""
+        self._written = b""
+        self._told = 0
+
+    @property
+    def text(self) -> str:
+        return _ESCAPES.sub(b"", self._written).decode(errors="replace")
 
     def type(self, keys: str) -> None:
         os.write(self._master, keys.encode())
@@ -124,6 +130,17 @@ class _Terminal:
                 self.type(keys)
         return self._process.returncode
 
+    def leave_by_ctrl_c(self) -> None:
+        """One Ctrl-C, and one more whenever it is said that this leaves: after two seconds it is the first one again,
+        and none may come while the session is being closed.
+        """
+        heard = -1
+        while self._process.poll() is None:
+            if (said := self.text.count("(Ctrl-C again leaves)")) > heard:
+                heard = said
+                self.type("\x03")
+            self._read()
+
     def close(self) -> None:
         if self._process.poll() is None:
             self._process.kill()
@@ -135,10 +152,10 @@ class _Terminal:
         if not select.select([self._master], [], [], 0.1)[0]:
             return
         with suppress(OSError):  # The other end is closed.
-            piece = os.read(self._master, 65536)
-            if b"\x1b[6n" in piece:
+            self._written += os.read(self._master, 65536)
+            while self._told < self._written.count(b"\x1b[6n"):
+                self._told += 1
                 os.write(self._master, b"\x1b[1;1R")  # Where the cursor is.
-            self.text += _ESCAPES.sub(b"", piece).decode(errors="replace")
 
 
 @pytest.fixture(params=["dumb", "xterm"])
@@ -184,9 +201,8 @@ def test_escape_interrupts_and_ctrl_c_leaves(cli_env: CliEnv, terminal: _Termina
     _wait_for(cli_env.work / "started")
     terminal.type("\x1b")
     terminal.wait_for("cancelled (interrupted)")
-    terminal.type("\x03")
-    terminal.wait_for("(Ctrl-C again leaves)")
-    terminal.leave(keys="\x03")
+    terminal.leave_by_ctrl_c()
+    assert "(Ctrl-C again leaves)" in terminal.text
     terminal.wait_for("go on with `inspan chat --resume")
 
 
@@ -201,7 +217,7 @@ def test_an_answer_begins_on_a_line_of_its_own_and_the_prompt_comes_after_it(
     terminal = open_terminal(*_argv(cli_env, said), env={"TERM": term})
     terminal.wait_for(lambda: terminal.lines[-1:] == ["›"], "a prompt")
     terminal.type_keys("hello\r")
-    _wait_for(cli_env.work / "started")
+    terminal.wait_for((cli_env.work / "started").exists, "tool")
     terminal.wait_for_text("touch started")
     assert "›" not in terminal.lines, "the agent's turn has no prompt"
     (cli_env.work / "go").touch()
@@ -221,7 +237,7 @@ def test_what_was_typed_before_a_question_does_not_answer_it(cli_env: CliEnv, op
     terminal = open_terminal(*_argv(cli_env, scenario, "--ask", "Write"), env={"TERM": term})
     terminal.wait_for(lambda: terminal.lines[-1:] == ["›"], "a prompt")
     terminal.type_keys("hello\r")
-    _wait_for(cli_env.work / "started")
+    terminal.wait_for((cli_env.work / "started").exists, "tool")
     terminal.wait_for_text("touch started")
     terminal.type_keys("y")
     terminal.wait_for(lambda: terminal.lines[-1].endswith("y"), "what was typed")

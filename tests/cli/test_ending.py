@@ -284,7 +284,8 @@ def _writes(pid: int, folder: Path, name: str) -> bool:
         output = Path(os.readlink(f"/proc/{pid}/fd/1"))
     except OSError:
         return False
-    return output.name == name and output.is_relative_to(folder)
+    # Whoever starts it waits until it is the program that it will be: stopped before, it would stop them both.
+    return output.name == name and output.is_relative_to(folder) and b"boot.py" in _command_line(pid)
 
 
 def _is_only_waiting(pid: int) -> bool:

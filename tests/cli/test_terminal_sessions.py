@@ -157,7 +157,7 @@ def test_an_install_that_fails_leaves_the_reason_alone_on_the_screen(
 def test_a_run_is_undone_by_a_yes_below_what_will_happen(cli_env: CliEnv, open_terminal: Open, columns: int) -> None:
     assert make_repository(cli_env).run("scripted", WRITES_AND_RUNS).code == 0
     terminal = open_terminal("undo", columns=columns)
-    terminal.wait_for_text("[y/N]")
+    terminal.wait_for_text("[y/N]:")
     table = [row.split() for row in terminal.scrolled if row.startswith(("delete", "change", "add"))]
     assert table == [
         ["delete", "by-shell.txt", "−1"],
@@ -180,7 +180,7 @@ def test_a_run_is_undone_by_a_yes_below_what_will_happen(cli_env: CliEnv, open_t
 def test_an_undo_that_nobody_confirms_leaves_everything(cli_env: CliEnv, open_terminal: Open, columns: int) -> None:
     assert make_repository(cli_env).run("scripted", WRITES_AND_RUNS).code == 0
     terminal = open_terminal("undo", columns=columns)
-    terminal.wait_for_text("[y/N]")
+    terminal.wait_for_text("[y/N]:")
     terminal.type_keys("n\r")
     assert terminal.wait_for_end() == 1, terminal.text
     assert terminal.lines[-1] == "nothing undone"

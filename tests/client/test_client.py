@@ -26,7 +26,7 @@ from inspan.errors import (
 )
 from inspan.protocol.events import TextSaid
 from inspan.protocol.wire import decode_event
-from tests.cli_env import CliEnv
+from tests.cli_env import WAIT_S, CliEnv
 from tests.server.living_run import LivingRun
 
 from .conftest import Tenant, start_repository
@@ -58,7 +58,7 @@ async def start(tenant: Tenant, scenario: str, **more: Any) -> str:
 
 
 async def wait_for(condition: Callable[[], Awaitable[bool]]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + WAIT_S
     while not await condition():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.02)
@@ -140,11 +140,11 @@ async def test_a_living_run_has_a_state_is_stopped_and_only_then_removed(tenant:
     run = await start(tenant, HANG)
 
     async def works() -> bool:
-        return (tenant.cli_env.work / "started").exists()
+        state = await runs.state(run)
+        works = state.alive and state.state is not None and state.state.status == "working"
+        return works and (tenant.cli_env.work / "started").exists()
 
     await wait_for(works)
-    state = await runs.state(run)
-    assert state.alive and state.state and state.state.status == "working"
     with pytest.raises(RunBusy):
         await runs.remove(run)
     assert (await runs.stop(run)).heard
@@ -262,7 +262,7 @@ async def test_events_of_all_runs_come_with_their_runs(tenant: Tenant) -> None:
     async def both() -> list[str]:
         return [await start(tenant, SAY), await start(tenant, SAY)]
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WAIT_S):
         ids = await both()
         await asyncio.sleep(0.5)
         while not following.done():  # What began before the stream did is not new to it: another run is.
@@ -304,7 +304,7 @@ async def test_events_of_many_runs_go_on_when_one_of_them_has_ended_or_is_gone(
     last.end()
     await wait_for(partial(heard_end, last))
     if names_runs:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WAIT_S):
             await following
     else:
         assert not following.done()
@@ -325,7 +325,7 @@ async def test_the_stream_of_a_run_that_cannot_be_read_to_its_end_says_so(
             log.write(b'{"n":2,"nonsense"}\n')
         run.say("after the damage")
     with pytest.raises(kind, match=run.run_id if kind is RunNotFound else "damaged"):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WAIT_S):
             await anext(records)
     run.close()
 

@@ -12,8 +12,8 @@ import pytest
 from inspan import Budget, Client, Limits, Task
 from inspan.errors import AnswerLost, BadInput, ServerRefused, ServerUnreachable
 from tests.cli.scenarios import release_tool, start_waiting_run
-from tests.cli_env import CliEnv
-from tests.server.server_process import ServerProcess
+from tests.cli_env import WAIT_S, CliEnv
+from tests.server.server_process import ServerProcess, choose_port
 
 pytestmark = pytest.mark.anyio
 Answer = Callable[[int, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -34,7 +34,7 @@ def find_free_port() -> int:
 async def test_a_stream_goes_on_where_it_broke_when_the_server_comes_back(
     cli_env: CliEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first = ServerProcess(cli_env)
+    first = ServerProcess(cli_env, "--port", str(choose_port()))
     run = start_waiting_run(cli_env)
     client = Client(f"http://127.0.0.1:{first.port}", token=first.token)
     numbers, seen = list[int](), asyncio.Event()
@@ -46,14 +46,14 @@ async def test_a_stream_goes_on_where_it_broke_when_the_server_comes_back(
                 seen.set()
 
     following = asyncio.create_task(follow())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WAIT_S):
         await seen.wait()
     first.process.kill()
     first.wait()
     second = ServerProcess(cli_env, "--port", str(first.port))
     assert second.token == first.token
     release_tool(cli_env)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WAIT_S):
         await following
     assert numbers == list(range(1, len(cli_env.events(run)) + 1))
     assert {record.name for record in caplog.records if record.name.startswith("inspan")} == {"inspan.client"}
@@ -141,7 +141,7 @@ RECORD = b'id: 1\nevent: run_started\ndata: {"run_id":"r","n":1,"t":1.0,"event":
     ids=["page", "nothing", "no event", "the same again", "gateway"],
 )
 async def test_a_stream_that_never_gets_on_is_told(head: str, body: bytes, words: str) -> None:
-    async with answering(always(head, body)) as port, asyncio.timeout(30):
+    async with answering(always(head, body)) as port, asyncio.timeout(WAIT_S):
         client = Client(f"http://127.0.0.1:{port}", token="x", reconnect_s=0.4)
         with pytest.raises(ServerUnreachable, match=words):
             async for _ in client.runs.events("x"):
@@ -171,7 +171,7 @@ async def test_what_stands_before_a_server_may_say_that_it_is_not_there(cli_env:
         else:
             await pass_on(server.port, reader, writer, most=400 if number == 1 else None)
 
-    async with answering(answer) as port, asyncio.timeout(60):
+    async with answering(answer) as port, asyncio.timeout(WAIT_S):
         client = Client(f"http://127.0.0.1:{port}", token=server.token)
         numbers = [record.number async for record in client.runs.events(run)]
     assert numbers == list(range(1, len(cli_env.events(run)) + 1))
@@ -189,7 +189,7 @@ async def test_a_start_whose_answer_is_lost_starts_once(cli_env: CliEnv, lost: i
     (cli_env.work / "hello.toml").write_text(Path(path).read_text())
     model_from = f"script:{cli_env.work}/hello.toml"
     task = Task(prompt="x", cwd=str(cli_env.work), agent="scripted", model_from=model_from)
-    async with answering(answer) as port, asyncio.timeout(60):
+    async with answering(answer) as port, asyncio.timeout(WAIT_S):
         client = Client(f"http://127.0.0.1:{port}", token=server.token, reconnect_s=60 if lost == 1 else 0.2)
         if lost == 1:
             assert (await client.runs.start(task)).run_id

@@ -68,10 +68,12 @@ class LivingRun:
         self._let_go()
 
     def delete(self) -> None:
-        """Its folder goes, whatever else is true of it."""
-        self._let_go()
+        """Its folder goes at once and while it is held: nobody finds a part of it, or one without an owner."""
+        gone = f"{self._state}-{self.run_id}"
+        os.rename(self.folder.path, gone)
         unmark_active(self._state, self.run_id)
-        shutil.rmtree(self.folder.path)
+        self._let_go()
+        shutil.rmtree(gone)
 
     def close(self) -> None:
         self._let_go()

@@ -3,16 +3,32 @@
 import http.client
 import json
 import os
+import secrets
 import select
 import signal
+import socket
 import ssl
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.cli_env import WAIT_S, CliEnv
 
 PREFIX = "/api/v1"
+
+
+def choose_port() -> int:
+    """One for a server that ends and comes back: below those that the system gives to whoever asks for any."""
+    first_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = first_given - 1 - secrets.randbelow(min(10_000, first_given - 1024))
+        with socket.socket() as trial:
+            try:
+                trial.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 class Answer(NamedTuple):

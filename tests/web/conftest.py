@@ -17,8 +17,11 @@ class WebPage:
     """What somebody sees and does there. Words are those on the screen, as they are read."""
 
     def __init__(self, browser: Browser, server: ServerProcess) -> None:
+        """At a desk and by day, whatever the test before has left of the browser that all share."""
         self.browser = browser
         self.server = server
+        browser.resize(*WIDE)
+        browser.prefer("light")
 
     @property
     def origin(self) -> str:
@@ -52,12 +55,14 @@ class WebPage:
         self.browser.wait_for(f"({_FIND})({json.dumps(name)})")
         self.browser.evaluate(f"({_FIND})({json.dumps(name)}).click()")
 
-    def press_until(self, key: str, condition: str) -> None:
-        """A key as often as it takes: a page that was only just drawn does not hear it yet."""
+    def press_until(self, keys: str, condition: str) -> None:
+        """Keys as often as it takes: a page that was only just drawn does not hear them yet, and those of a sequence
+        come too far apart where the machine is busy."""
         deadline = time.monotonic() + WAIT_S
         while not self.browser.evaluate(f"!!({condition})"):
-            assert time.monotonic() < deadline, f"{key} does not lead to {condition}"
-            self.browser.press(key)
+            assert time.monotonic() < deadline, f"{keys} does not lead to {condition}"
+            for key in keys.split():
+                self.browser.press(key)
             time.sleep(0.3)
 
     def fill(self, label: str, text: str) -> None:
@@ -87,10 +92,8 @@ def server(cli_env: CliEnv) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def page(browser: Browser, server: ServerProcess) -> Iterator[WebPage]:
-    """Logged in, at a desk; nothing that a page complains of is let pass."""
+    """Logged in; nothing that a page complains of is let pass."""
     browser.problems.clear()
-    browser.resize(*WIDE)
-    browser.prefer("light")
     made = WebPage(browser, server)
     made.log_in()
     yield made

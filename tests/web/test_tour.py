@@ -1,6 +1,7 @@
 """The pictures of the page in the documents show what the same places look like now."""
 
 import struct
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +11,9 @@ from tests.cli_env import CliEnv
 from tests.server.server_process import ServerProcess
 
 from .conftest import WIDE, WebPage
-from .tour import SCHEMES, STOPS, Scene, end_scene, go_to, picture_path, read_words, set_scene
+from .tour import SCHEMES, STOPS, Scene, end_scene, go_to, normalize, picture_path, read_words, set_scene
+
+SETTLE_S = 30.0
 
 
 @pytest.fixture
@@ -22,13 +25,15 @@ def scene(cli_env: CliEnv) -> Iterator[Scene]:
 
 def test_pictures_have_the_words_of_their_places(browser: Browser, server: ServerProcess, scene: Scene) -> None:
     page = WebPage(browser, server)
-    browser.resize(*WIDE)
-    browser.prefer("light")
     page.log_in()
     for name in STOPS:
-        words = go_to(page, scene, name)
+        words, deadline = go_to(page, scene, name), time.monotonic() + SETTLE_S
+        shown = {scheme: read_words(picture_path(name, scheme)) for scheme in SCHEMES}
+        while {*shown.values()} != {words} and time.monotonic() < deadline:
+            time.sleep(0.2)  # Some of it may still be on its way from the server.
+            words = normalize(page.words)
         for scheme in SCHEMES:
-            assert read_words(picture_path(name, scheme)) == words, f"{name}: `make pictures` writes them anew"
+            assert shown[scheme] == words, f"{name}: `make pictures` writes them anew"
     browser.resize(*WIDE)
     browser.open("about:blank")
 

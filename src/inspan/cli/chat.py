@@ -84,8 +84,11 @@ class Chat:
             except Left:
                 return
             except KeyboardInterrupt:
-                if self._leaves_now():
-                    return
+                try:
+                    if self._leaves_now():
+                        return
+                except KeyboardInterrupt:
+                    return  # It came while the one before it was still being told of.
 
     def _take(self, line: Line) -> bool:
         """Carries out one line; whether it was the last."""

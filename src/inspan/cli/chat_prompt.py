@@ -6,13 +6,14 @@ import termios
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.input.typeahead import clear_typeahead
+from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from inspan.reporters.left_edge import mark_text
@@ -36,6 +37,7 @@ class RichInput:
         self._waiting: deque[Callable[[], None]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._prompting = False
+        self._drawing = False
         self._stopped = False
         self._mine = False
         self._open_row = ""
@@ -45,7 +47,7 @@ class RichInput:
         keys.add("escape", "enter")(_insert_line)
         keys.add("escape")(self._on_escape)
         self._session: PromptSession[str] = PromptSession(
-            self._format_prompt, history=FileHistory(history), key_bindings=keys
+            self._format_prompt, history=FileHistory(history), key_bindings=keys, input=_Keys(sys.stdin)
         )
         self._session.default_buffer.on_text_changed += self._on_text_changed
 
@@ -62,7 +64,7 @@ class RichInput:
             raise Left from None
         finally:
             with self._lock:
-                self._prompting, self._loop, self._begun_for = False, None, None
+                self._prompting, self._drawing, self._loop, self._begun_for = False, False, None, None
                 self._work_off()
 
     def write(self, text: str) -> None:
@@ -95,11 +97,14 @@ class RichInput:
                     self._loop.call_soon_threadsafe(self._work_off_above)
 
     def _work_off_above(self) -> None:
-        if self._waiting:
+        """What has come together is done together: each time, the prompt is taken away and drawn again."""
+        if self._waiting and not self._drawing:
+            self._drawing = True
             run_in_terminal(self._work_off)
 
     def _work_off(self) -> None:
         with self._lock:
+            self._drawing = False
             while self._waiting:
                 self._waiting.popleft()()
             sys.stdout.flush()
@@ -142,6 +147,14 @@ class RichInput:
 
     def _on_escape(self, event: KeyPressEvent) -> None:
         self._interrupt()
+
+
+class _Keys(Vt100Input):
+    """Keys that stay keys while something is shown above the prompt: nobody else reads from this terminal then, and it
+    would echo them, swallow a Ctrl-D and make a signal of Ctrl-C."""
+
+    def cooked_mode(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 def _break_row(text: str, columns: int) -> tuple[str, str]:
