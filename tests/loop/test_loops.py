@@ -78,7 +78,7 @@ def test_a_verifier_of_another_vendor_refuses_once_and_then_agrees(loops: Loops)
 
 @pytest.mark.parametrize("agent", ["claude", "codex"])
 def test_a_limit_is_waited_out_in_the_same_conversation(loops: Loops, agent: str) -> None:
-    seconds = 20 if SCALE else 3
+    seconds = 20 if SCALE else 10  # More than an agent takes to leave, on a machine that has much else to do.
     limit = f'[[call]]\nfail = {{status = 429, headers = {{retry-after = "{seconds}"}}}}\nrepeat = "always"\n'
     model = write_scripts(loops.cli_env, **{f"{agent}_1": limit, f"{agent}_2": SAY})
     loop = loops.run(agent=agent, model=model)
@@ -367,7 +367,7 @@ def test_runs_that_the_agent_starts_are_waited_for(loops: Loops) -> None:
 
 
 def test_at_a_terminal_a_wait_counts_down(loops: Loops) -> None:
-    limit = '[[call]]\nfail = {status = 429, headers = {retry-after = "4"}}\nrepeat = "always"\n'
+    limit = '[[call]]\nfail = {status = 429, headers = {retry-after = "10"}}\nrepeat = "always"\n'
     model = write_scripts(loops.cli_env, codex_1=limit, codex_2=SAY)
     argv = loops.cli_env.argv(*loops.build(agent="codex", model=model))
     with EmulatedTerminal(argv, cwd=loops.cli_env.work, env=loops.cli_env.env) as terminal:
