@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,7 @@ class House:
     def close(self) -> None:
         for pids in self.find_processes().values():
             for pid in pids:
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.root, ignore_errors=True)
         shutil.rmtree(self.sockets, ignore_errors=True)
