@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -220,7 +219,8 @@ def test_an_interrupt_ends_the_loop_and_its_run(loops: Loops) -> None:
     wait_until(lambda: list(cli_env.state.glob("projects/*/*/runs/*/events.jsonl"))[1:], "run of the loop")
     loop_id = loops.find_id()
     wait_until(lambda: "attempt_started" in cli_env.kinds(loop_id), "first attempt")
-    time.sleep(0.2)
+    (run_id,) = Loop(cli_env, loop_id).runs
+    cli_env.wait_for_events(run_id, "turn_started")
     command.send_signal(2)
     command.communicate(timeout=60)
     assert command.returncode == 130
