@@ -332,6 +332,35 @@ def test_the_public_names_are_exactly_these() -> None:
     assert all(getattr(inspan, name) is not None for name in inspan.__all__)
 
 
+_DECODING = re.compile(r"msgspec\.(convert|(json|msgpack)\.(decode|Decoder))")
+# What msgspec knows without looking into a class.
+_PLAIN_TYPES = {"Any", "Json", "Raw", "_Json", "bytes", "dict", "float", "int", "list", "msgspec", "object", "str"}
+
+
+def test_whatever_is_decoded_names_a_type_that_is_known_whole() -> None:
+    bare = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}: {ast.unparse(node)}"
+        for path in modules()
+        if path.stem not in (_HOST, "known_types")
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Call) and _DECODING.fullmatch(ast.unparse(node.func))
+        for kind in _list_kinds(node)
+        if not ast.unparse(kind).startswith("know_type(") and not _list_names(kind) <= _PLAIN_TYPES
+    ]
+    assert bare == []
+
+
+def _list_kinds(call: ast.Call) -> list[ast.expr]:
+    """The type that is given to a decoder, by its place or by name."""
+    place = {"convert": 1, "Decoder": 0}.get(ast.unparse(call.func).rpartition(".")[2], len(call.args))
+    return [*call.args[place : place + 1], *(each.value for each in call.keywords if each.arg == "type")]
+
+
+def _list_names(node: ast.expr) -> set[str]:
+    found = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return found | {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+
+
 _WATCH_IMPORT = """
 import sys
 def watch(event, arguments):

@@ -4,7 +4,6 @@ import asyncio
 import fcntl
 import json
 import os
-import signal
 import sys
 import termios
 from contextlib import suppress
@@ -20,7 +19,7 @@ from inspan.contracts.driver import SessionSupport
 from inspan.errors import CommandRefused, SessionClosed
 from inspan.protocol.events import Question, ToolCompleted
 from tests.agents.conversation import WAIT_STEP
-from tests.cli_env import list_pids, open_files, wait_until
+from tests.cli_env import kill_process, list_pids, open_files, wait_until
 
 from .run_env import RunEnv, descriptors, wait_until_async
 
@@ -283,7 +282,7 @@ def test_a_session_whose_supervisor_was_killed_goes_on_in_a_new_one(agents: RunE
         async with open_session(agents, agent, scenario, supervised=True) as session:
             await session.send_message("my name is Ada")
             run_id = session.run_id
-            os.kill(_supervisor_of(agents, run_id), signal.SIGKILL)
+            kill_process(_supervisor_of(agents, run_id))
             with pytest.raises((SessionClosed, CommandRefused)):
                 for _ in range(500):
                     await session.send_message("are you there?")

@@ -13,13 +13,13 @@ def test_a_command_that_takes_too_long_takes_no_other_with_it(blueprints: Bluepr
         [nodes.slow]
         kind = "command"
         run = "touch begun; sleep 1000"
-        timeout = "1s"
+        timeout = "8s"
         [nodes.brief]
         kind = "command"
         run = "until test -e begun; do sleep 0.05; done"
         [nodes.other]
         kind = "command"
-        run = "sleep 3; echo whole"
+        run = "sleep 11; echo whole"
         """
     )
     assert blueprints.nodes(run) == {"slow": "failed", "brief": "success", "other": "success"}

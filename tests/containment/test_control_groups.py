@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from inspan.containment import control_groups
 from inspan.containment.control_groups import add_inner_groups, count_memory_kills, create_groups, remove_groups
 from inspan.errors import SandboxUnusable
 from inspan.protocol.limits import Limits
-from tests.cli_env import CliEnv, wait_until
+from tests.cli_env import CliEnv, kill_process, wait_until
 from tests.conftest import skip
 from tests.running.fake_agent import Fake, detach_fake_agent, fake_agent_env, run_fake_agent, wait_for_event
 
@@ -189,7 +188,7 @@ def test_the_group_of_a_lost_run_goes_when_it_is_declared_lost(cli_env: CliEnv, 
     run_id = detach_fake_agent(cli_env, fake_agent_env(fake, "begin(); time.sleep(600)"), "--pids", "50")
     wait_for_event(cli_env, run_id, "thread_started")
     assert len(_list_groups(cli_env)) == 1
-    os.kill(cli_env.supervisor(run_id), signal.SIGKILL)
+    kill_process(cli_env.supervisor(run_id))
     cli_env.inspan("ps", "-a")
     assert cli_env.events()[-1]["reason"] == "supervisor_lost"
     assert _list_groups(cli_env) == []

@@ -104,7 +104,7 @@ def test_a_silent_call_is_noticed_once_and_ends_when_the_gateway_closes(
 ) -> None:
     # Closing does not have to give up on it: that would take longer than this test waits.
     monkeypatch.setattr("inspan.gateway.http.server._CLOSE_TIMEOUT_S", 10 * WAIT_S)
-    with ScriptedGateway(f'[[call]]\nsay = "so far"\nstall = "{place}"\n', stall_timeout_s=1.0) as stage:
+    with ScriptedGateway(f'[[call]]\nsay = "so far"\nstall = "{place}"\n', stall_timeout_s=5.0) as stage:
         connection = stage.connect()
         connection.request("POST", PATHS["messages"], _body(), {"x-api-key": TOKEN})
         stall = stage.next_stall()

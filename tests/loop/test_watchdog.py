@@ -13,7 +13,8 @@ from .conftest import Loop, Loops
 SAY = '[[call]]\nsay = "Done."\n'
 HANG = '[[call]]\nrun = "sleep 1000"\nrepeat = "always"\n'
 STALL = '[[call]]\nstall = "before-headers"\nrepeat = "always"\n'
-FAST = ("--watchdog", "tool=2s,model=4s,step=2s")
+# More than an agent takes for a start, or for an answer to a nudge, on a machine that has much else to do.
+FAST = ("--watchdog", "tool=4s,model=15s,step=10s")
 NO_MESSAGE, NO_INTERRUPT = "takes no message while it works on this channel", "cannot be interrupted on this channel"
 
 

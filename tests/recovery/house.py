@@ -9,10 +9,11 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.cli_env import processes_of
+from tests.cli_env import list_pids, open_files, processes_of
 
 from . import kill_points
 
@@ -142,9 +143,15 @@ class House:
         found["inspan"] = kill_points.list_living(self.root, kill_points.EVERYBODY)
         return {run: pids for run, pids in found.items() if pids}
 
+    def list_owners(self) -> list[int]:
+        """Who has the lock of a run, with what is left to do after its last record; also who is not counted."""
+        locks = {str(path) for path in self.state.glob("projects/*/*/runs/*/lock")}
+        return [pid for pid in list_pids() if not locks.isdisjoint(open_files(pid))]
+
     def close(self) -> None:
         for pids in self.find_processes().values():
             for pid in pids:
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.root, ignore_errors=True)
         shutil.rmtree(self.sockets, ignore_errors=True)

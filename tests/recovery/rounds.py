@@ -106,6 +106,7 @@ class Round:
             if code:
                 self.problems.append(f"{words[0]}: {code}: {self._house.read_output('stderr')}")
         self._wait(self._is_over, "end of all")
+        self._wait(lambda: not self._house.list_owners(), "end of every owner")
         self._wait(lambda: not self._house.find_processes(), "empty house")
 
     def _is_over(self) -> bool:

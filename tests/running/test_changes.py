@@ -306,9 +306,9 @@ def test_a_git_that_somebody_kills_is_a_sentence(watched_repository: WatchedRepo
         changes.begin()
         for _ in range(4):  # Two tries with the copy of the index, two without it.
             await wait_until_async(lambda: bool(watched_repository.processes) and started(slow_git))
+            (slow_git / "calls").unlink()  # The next try begins as soon as this one is dead.
             for pid in watched_repository.processes:
                 os.kill(pid, 9)
-            (slow_git / "calls").unlink()
         return await changes.finish()
 
     assert asyncio.run(run()) == []

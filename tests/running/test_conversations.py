@@ -32,7 +32,7 @@ def say(text): update("agent_message_chunk", content={"type": "text", "text": te
 def end(reason="end_turn"): put(id=100, result={"stopReason": reason})
 def leave(code=0):
     assert sys.stdin.read() == ""
-    sys.exit(code)
+    os._exit(code)
 abilities = {"loadSession": True}
 put(id=get()["id"], result={"protocolVersion": 1, "agentCapabilities": abilities, "agentInfo": {"version": "1.2.3"}})
 put(id=get()["id"], result={"sessionId": "s"})

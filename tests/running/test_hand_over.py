@@ -14,7 +14,7 @@ import pytest
 from inspan.protocol.ids import make_short_name
 from inspan.stores.event_log import read_log
 from tests.cli.scenarios import SAYS_HELLO, WAITS
-from tests.cli_env import CliEnv, SavedCliEnv, processes_of, wait_until
+from tests.cli_env import CliEnv, SavedCliEnv, list_pids, open_files, processes_of, wait_until
 
 from .audit_signals import Moment, signal_command, signal_supervisor
 from .fake_agent import Fake, fake_agent_env
@@ -49,6 +49,9 @@ def test_a_supervisor_killed_while_it_starts_leaves_a_run_that_every_command_rea
     cli_env: CliEnv, stage: int
 ) -> None:
     run_id = _detach(cli_env, signal_supervisor(cli_env, STARTING[stage], signal.SIGKILL))
+    lock = str(cli_env.folder(run_id) / "lock")
+    # A child of it that was being started may hold its lock for a moment longer.
+    wait_until(lambda: not any(lock in open_files(pid) for pid in list_pids()), "free lock")
     # Each stage is first looked at by another command: whoever comes first has to tell the end, the next one agrees.
     first = stage % len(READERS)
     for command in (READERS[first], READERS[(first + 1) % len(READERS)]):

@@ -152,7 +152,7 @@ def _remount(cli_env: CliEnv) -> str:
     state = shlex.quote(cli_env.env["XDG_STATE_HOME"])
     remount = f"mount -o remount,ro,size=4m small {state}"
     # As long as a supervisor that is about to leave has its log open, the disk is busy.
-    return f"tries=0; until {remount} 2>&-; do tries=$((tries+1)); test $tries -lt 200 || exit 99; sleep 0.1; done"
+    return f"tries=0; until {remount} 2>&-; do tries=$((tries+1)); test $tries -lt 1200 || exit 99; sleep 0.1; done"
 
 
 _WRITERS = ["reindex", "rm @last", "prune --yes --older-than 2999-01-01", "run x -a codex --profile user -q"]

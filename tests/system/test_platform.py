@@ -74,15 +74,16 @@ def test_a_pipe_is_inherited_by_nobody(system: Any, blocking: bool) -> None:
 
 @either
 def test_processes_are_found_with_their_parent_state_and_variables(system: Any) -> None:
-    child = subprocess.Popen(_SLEEPS, env={"JRUN_ID": "20990101-000000000-7"})
+    run_id = f"20990101-000000000-{os.getpid()}"  # Another worker may be at this test, too.
+    child = subprocess.Popen(_SLEEPS, env={"JRUN_ID": run_id})
     try:
         assert child.pid in system.list_pids()
         assert child.pid in system.list_children(os.getpid())
         deadline = time.monotonic() + _WAIT_S
-        while not system.has_variable(child.pid, "JRUN_ID", "20990101-000000000-7"):
+        while not system.has_variable(child.pid, "JRUN_ID", run_id):
             assert time.monotonic() < deadline  # Until it has become the other program.
         assert not system.has_variable(child.pid, "JRUN_ID", "20990101-000000000-")
-        assert "20990101-000000000-7" in system.list_values("JRUN_ID")
+        assert run_id in system.list_values("JRUN_ID")
         assert system.read_process_state(child.pid) in "SRD"
         child.send_signal(signal.SIGSTOP)
         while system.read_process_state(child.pid) != "T":
@@ -91,9 +92,9 @@ def test_processes_are_found_with_their_parent_state_and_variables(system: Any) 
         child.kill()
         child.wait()
     assert system.read_process_state(child.pid) == "X"
-    assert not system.has_variable(child.pid, "JRUN_ID", "20990101-000000000-7")
+    assert not system.has_variable(child.pid, "JRUN_ID", run_id)
     assert child.pid not in system.list_children(os.getpid())
-    assert "20990101-000000000-7" not in system.list_values("JRUN_ID")
+    assert run_id not in system.list_values("JRUN_ID")
 
 
 @either

@@ -8,6 +8,7 @@ import msgspec
 
 from inspan.contracts.driver import Driver, Install, Launch, LaunchContext
 from inspan.errors import BadConfig, BadInput
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import Preset, Task
 
 from . import modules, registry
@@ -33,7 +34,7 @@ def driver_from_description(described: Mapping[str, Any]) -> Driver:
 def preset_from_description(described: Mapping[str, Any]) -> Preset | None:
     """What makes the agent of such a run one of the user's own, if it is."""
     task: dict[str, Any] = described.get("task", {})
-    return msgspec.convert(task["preset"], Preset) if task.get("preset") else None
+    return msgspec.convert(task["preset"], know_type(Preset)) if task.get("preset") else None
 
 
 def build_preset(name: str, own: "AgentSettings") -> Preset | None:

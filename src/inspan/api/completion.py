@@ -7,6 +7,7 @@ from typing import Any, Literal, TypedDict, Unpack, cast
 import msgspec
 
 from inspan.errors import BadInput, InvalidResponseError
+from inspan.protocol.known_types import know_type
 from inspan.protocol.usage import Usage
 from inspan.running.answers import MAX_REPAIRS
 
@@ -104,7 +105,7 @@ def _check_text(check: Callable[[str], str], text: str) -> str:
 
 def _format_message(message: Message) -> str:
     try:
-        said = msgspec.convert(message, Message)
+        said = msgspec.convert(message, know_type(Message))
     except msgspec.ValidationError as error:
         raise BadInput("messages", message, f"{error}.".replace("`", ""), next_step=_MESSAGES) from error
     return f"{_HEADS[said['role']]}\n{said['content']}"

@@ -12,6 +12,7 @@ from inspan.errors import AgentFailed, RunNotFound, Unsupported
 from inspan.folds.summary import Summary
 from inspan.protocol.commands import Cancel, Command, Ping, Reply, refuse
 from inspan.protocol.events import Event
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import Task
 from inspan.protocol.wire import Record
 from inspan.runs.control_client import ask_run
@@ -184,7 +185,7 @@ async def _wait_until_open(connection: SupervisedConnection, folder: RunFolder, 
 
 async def attach(folder: RunFolder, state: str) -> SupervisedConnection:
     """The way to a session that somebody else opened; raises `RunNotFound` where there is none that is open."""
-    task = msgspec.convert(read_json(folder.file("run.json"))["task"], Task)
+    task = msgspec.convert(read_json(folder.file("run.json"))["task"], know_type(Task))
     connection = SupervisedConnection(folder, state, task, owned=False)
     if not task.session:
         step = "Open one with inspan.open_session, or `inspan chat`."

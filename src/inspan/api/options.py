@@ -9,6 +9,7 @@ import msgspec
 
 from inspan.errors import BadInput
 from inspan.protocol.budget import BUDGET_HINT, NODES, Budget, Node, Period, parse_budget
+from inspan.protocol.known_types import know_type
 from inspan.protocol.limits import Limits, Price, Rates, WatchdogLimits
 from inspan.protocol.session import HookName
 from inspan.protocol.task import McpServer, Mode, Profile, Task
@@ -202,7 +203,7 @@ def normalize_task(task: Task) -> Task:
         raise BadInput("task", task, "it is not a task.", next_step="Give an inspan.Task(prompt=…, cwd=…).")
     plain = {name: _to_builtins(value) for name, value in msgspec.structs.asdict(task).items()}
     try:
-        task = msgspec.convert(plain, Task)
+        task = msgspec.convert(plain, know_type(Task))
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at `")
         field = place.rpartition("$.")[2].rstrip("`")

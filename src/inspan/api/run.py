@@ -11,6 +11,7 @@ from inspan.errors import BadInput
 from inspan.planning.validate import Environment, validate
 from inspan.protocol.commands import Cancel, Command, Reply
 from inspan.protocol.events import Event
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import Task
 from inspan.running.callbacks import EventCallback
 from inspan.running.prepared_run import PreparedRun
@@ -104,7 +105,7 @@ class Run:
         async for _ in self.events():
             pass
         summary = await asyncio.to_thread(refresh_summary, self._state, self._folder)
-        task = msgspec.convert(read_json(self._folder.file("run.json"))["task"], Task)
+        task = msgspec.convert(read_json(self._folder.file("run.json"))["task"], know_type(Task))
         return build_result(self._folder, task, summary)
 
     async def stop(self, *, now: bool = False) -> bool:

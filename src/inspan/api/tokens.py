@@ -9,6 +9,7 @@ import msgspec
 
 from inspan.errors import StateUnusable
 from inspan.protocol.cost import CostKind
+from inspan.protocol.known_types import know_type
 from inspan.protocol.outcome import Outcome
 from inspan.protocol.usage import Usage
 from inspan.stores.paths import state_error
@@ -70,7 +71,7 @@ def _read_records(path: str) -> list[TokenRecord]:
     if not os.path.exists(path):
         return []
     try:
-        return msgspec.convert(read_json(path).get("runs"), list[TokenRecord])
+        return msgspec.convert(read_json(path).get("runs"), know_type(list[TokenRecord]))
     except msgspec.ValidationError as error:
         step = "Restore it, or move it away: a new one is begun."
         raise StateUnusable(f"{path} is not a record of tokens: {error}.", next_step=step) from error

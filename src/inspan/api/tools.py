@@ -10,6 +10,7 @@ import msgspec
 from inspan.errors import BadInput
 from inspan.protocol.commands import Command, Reply, ReportProgress, SubmitToolResult
 from inspan.protocol.events import ToolRequested
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import ToolSpec
 
 from .responder import call_function, is_cancelled
@@ -116,7 +117,7 @@ def _describe_error(error: BaseException) -> str:
 
 
 async def _call_tool(tool: Tool, requested: ToolRequested, send: Send) -> str:
-    arguments = msgspec.convert(requested.input or {}, cast(type[msgspec.Struct], tool.arguments))
+    arguments = msgspec.convert(requested.input or {}, know_type(cast(type[msgspec.Struct], tool.arguments)))
     named = {field: getattr(arguments, field) for field in arguments.__struct_fields__}
     if tool.context:
         named[tool.context] = ToolContext(requested.id, send)

@@ -13,6 +13,7 @@ import msgspec
 
 from inspan.errors import BadInput
 from inspan.protocol.blueprint import Blueprint
+from inspan.protocol.known_types import know_type
 
 _READY = "ready"
 _TOML = ".toml"
@@ -68,7 +69,7 @@ def parse_blueprint(text: str, *, source: str) -> Blueprint:
     except tomllib.TOMLDecodeError as error:
         raise BadInput("BLUEPRINT", source, f"it is no TOML: {error}.", next_step="Correct that line.") from error
     try:
-        return msgspec.convert(value, Blueprint)
+        return msgspec.convert(value, know_type(Blueprint))
     except msgspec.ValidationError as error:
         step = "The guide *Write a blueprint* has every field: `inspan blueprint show NAME` prints one that works."
         raise BadInput("BLUEPRINT", source, f"{_describe(error, value)}.", next_step=step) from error
@@ -88,7 +89,7 @@ def _find_odd_key(value: Any, table: str) -> str:
     entries = cast(dict[str, Any], value[table])
     for name, entry in entries.items():
         try:
-            msgspec.convert({"nodes": {}, table: {name: entry}}, Blueprint)
+            msgspec.convert({"nodes": {}, table: {name: entry}}, know_type(Blueprint))
         except msgspec.ValidationError:
             return name
     return "…"

@@ -12,6 +12,7 @@ from inspan.errors import BadInput
 from inspan.protocol.blueprint import AgentNode, ApplyNode, Blueprint, CommandNode, Node, PersonNode, Repeat
 from inspan.protocol.budget import BUDGET_HINT, Budget, parse_budgets
 from inspan.protocol.budget import Node as BudgetNode
+from inspan.protocol.known_types import know_type
 
 from .references import PREVIOUS, fill, find_whole_reference, list_references, name_of
 
@@ -114,7 +115,7 @@ def complete_inputs(blueprint: Blueprint, given: Mapping[str, str]) -> dict[str,
 def check_types(blueprint: Blueprint) -> None:
     """Raises `BadInput` where a program has put something else into it than there can be."""
     try:
-        msgspec.convert(msgspec.to_builtins(blueprint), Blueprint)
+        msgspec.convert(msgspec.to_builtins(blueprint), know_type(Blueprint))
     except (msgspec.ValidationError, TypeError) as error:
         step = "Correct that; nodes are CommandNode, CheckNode, AgentNode, PersonNode and ApplyNode."
         raise BadInput("BLUEPRINT", blueprint.name, f"it holds something else: {error}.", next_step=step) from error

@@ -8,6 +8,7 @@ import msgspec
 from inspan.folds.blueprint import BlueprintFold
 from inspan.loop.process import obey_signals, run_worker
 from inspan.loop.start import start_work
+from inspan.protocol.known_types import know_type
 from inspan.redaction import Gate, SecretSet
 from inspan.runs.find import list_continued
 from inspan.stores.event_log import RunLog, iter_log, resume_log
@@ -32,7 +33,7 @@ def start_blueprint(prepared: PreparedBlueprint) -> int:
 
 def run_process(plan: bytes, *, env: dict[str, str], secrets: tuple[tuple[str, str], ...], lock: int) -> None:
     """The whole life of a blueprint's process; returns when its log has ended."""
-    decoded = msgspec.msgpack.decode(plan, type=BlueprintPlan)
+    decoded = msgspec.msgpack.decode(plan, type=know_type(BlueprintPlan))
     decoded = msgspec.structs.replace(decoded, env=env, secrets=secrets)
     folder = open_folder(decoded.folder)
     log = resume_log(folder.log)

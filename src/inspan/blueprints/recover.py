@@ -10,6 +10,7 @@ from inspan.loop.recover import hold_unclaimed, read_continued
 from inspan.protocol.blueprint import Blueprint
 from inspan.protocol.budget import Budget
 from inspan.protocol.budget import Node as BudgetNode
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import Task
 from inspan.runs.find import refresh_summary
 from inspan.runs.relations import mark_continued
@@ -51,7 +52,7 @@ def prepare_resumed(
 
 def _prepare(described: Mapping[str, Any], task: Task, env: Mapping[str, str]) -> PreparedBlueprint:
     return prepare_blueprint(
-        msgspec.convert(described["blueprint"], Blueprint),
+        msgspec.convert(described["blueprint"], know_type(Blueprint)),
         task,
         inputs=described["inputs"],
         explicit=described.get("explicit") or {},

@@ -12,6 +12,7 @@ from inspan.errors import BadInput, InspanError
 from inspan.folds.blueprint import BlueprintFold, BlueprintState, NodeRun
 from inspan.protocol.blueprint import Blueprint
 from inspan.protocol.events import NodeEnded, RunEnded
+from inspan.protocol.known_types import know_type
 from inspan.protocol.outcome import status_of
 from inspan.protocol.usage import Usage
 from inspan.redaction import Gate
@@ -68,7 +69,7 @@ def load_report(state: str, folder: RunFolder) -> tuple[BlueprintReport, Graph, 
     if described.get("work") != "blueprint":
         raise BadInput("RUN", folder.run_id, "it is no blueprint.", next_step="`inspan show` shows runs and loops.")
     refresh_summary(state, folder)
-    blueprint = msgspec.convert(described["blueprint"], Blueprint)
+    blueprint = msgspec.convert(described["blueprint"], know_type(Blueprint))
     fold = BlueprintFold(blueprint)
     for each in (*list_continued(state, str(described["task"].get("continues", ""))), folder):
         for record in iter_log(each.log):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from inspan.protocol.events import Event, RunEnded, TextSaid
+from inspan.protocol.known_types import know_type
 from inspan.protocol.wire import Record
 from inspan.reporters.console import ConsoleReporter
 from inspan.reporters.events import report_events
@@ -194,7 +195,7 @@ def _read_task(folder: RunFolder) -> dict[str, Any]:
 def _read_timeout(task: Mapping[str, Any]) -> float | None:
     from inspan.protocol.limits import Limits  # Start-up time, as above.
 
-    return msgspec.convert(task.get("limits") or {}, Limits).timeout_s
+    return msgspec.convert(task.get("limits") or {}, know_type(Limits)).timeout_s
 
 
 def _collect_options(
@@ -211,7 +212,7 @@ def _collect_options(
         stays_open=bool(task.get("session")),
         prompted=bool(task.get("prompt")),
         timeout_s=_read_timeout(task),
-        budget=msgspec.convert(task.get("budgets") or {}, dict[str, Budget]).get("run", Budget()),
+        budget=msgspec.convert(task.get("budgets") or {}, know_type(dict[str, Budget])).get("run", Budget()),
         lines=lines,
         every_warning=every_warning,
         stoppable=stoppable,

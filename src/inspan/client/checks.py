@@ -10,6 +10,7 @@ import msgspec
 
 from inspan.errors import BadInput
 from inspan.protocol.events import Event
+from inspan.protocol.known_types import know_type
 
 T = TypeVar("T", bound=msgspec.Struct)
 # A field that is missing, or that there is not.
@@ -28,7 +29,7 @@ def convert_fields(kind: type[T], given: dict[str, Any], *, name: str, strict: b
     for field, value in given.items():
         _check_sendable(field, value)
     try:
-        params = msgspec.convert(given, kind, strict=strict)
+        params = msgspec.convert(given, know_type(kind), strict=strict)
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at `")
         named = _FIELD.search(problem)

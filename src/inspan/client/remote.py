@@ -17,6 +17,7 @@ from inspan.framing.sse import EventStreamReader, SentEvent
 from inspan.gateway.http.client import Client as HttpClient
 from inspan.gateway.http.client import ConnectionCut, Exchange, Unreachable
 from inspan.gateway.http.routes import Origin, read_base_url
+from inspan.protocol.known_types import know_type
 from inspan.protocol.wire import DECODE_ERRORS, Record, decode_event
 from inspan.runs.find import no_run_error
 
@@ -94,7 +95,7 @@ class RemoteBackend:
         else:
             head, answer = await self._ask(operation.method, target, headers=_JSON if body else {}, body=body)
         try:
-            return msgspec.json.decode(answer, type=operation.result)
+            return msgspec.json.decode(answer, type=know_type(operation.result))
         except DECODE_ERRORS as error:
             raise self._strange_error(head.status, str(error)) from error
 
@@ -259,7 +260,7 @@ class RemoteBackend:
 
     def _refusal(self, head: AnswerHead, answer: bytes) -> InspanError:
         try:
-            return restore_error(msgspec.json.decode(answer, type=Problem))
+            return restore_error(msgspec.json.decode(answer, type=know_type(Problem)))
         except DECODE_ERRORS as error:
             if head.status in _GATEWAY_STATUSES:
                 return self._unreachable_error(f"what stands before it says {head.status}.")
@@ -272,7 +273,7 @@ class RemoteBackend:
 
     def _decode(self, text: str, kind: type[Any]) -> Any:
         try:
-            return msgspec.json.decode(text.encode(), type=kind)
+            return msgspec.json.decode(text.encode(), type=know_type(kind))
         except DECODE_ERRORS as error:
             raise self._strange_error(200, str(error)) from error
 

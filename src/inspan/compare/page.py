@@ -5,6 +5,7 @@ from html import escape
 
 import msgspec
 
+from inspan.protocol.known_types import know_type
 from inspan.redaction import Gate
 from inspan.reporters.costs import format_cost_cell, format_usd
 from inspan.reporters.html_page import build_html_page, build_html_patch, build_html_table
@@ -22,8 +23,8 @@ _CELL_HEADS = ("Task", "Agent", "#", "Result", "Attempts", "Wall time", "Tokens"
 def build_page(comparison: Comparison, results: Sequence[CellResult], patches: Mapping[str, str], *, gate: Gate) -> str:
     """The page; `patches` are by run. Whatever an agent or a person wrote is shown as text, without what is secret."""
     # Before it is put into HTML, which spells some characters in other ways.
-    comparison = msgspec.convert(gate.redact_json(msgspec.to_builtins(comparison)), Comparison)
-    results = msgspec.convert(gate.redact_json(msgspec.to_builtins(results)), list[CellResult])
+    comparison = msgspec.convert(gate.redact_json(msgspec.to_builtins(comparison)), know_type(Comparison))
+    results = msgspec.convert(gate.redact_json(msgspec.to_builtins(results)), know_type(list[CellResult]))
     patches = {run: gate.redact_text(patch) for run, patch in patches.items()}
     body = [
         f"<h1>Comparison {escape(comparison.id)}</h1>",

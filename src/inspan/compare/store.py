@@ -9,6 +9,7 @@ import msgspec
 
 from inspan.errors import BadInput, InspanError, RunBusy, RunNotFound
 from inspan.planning.environment import collect_secrets
+from inspan.protocol.known_types import know_type
 from inspan.protocol.wire import DECODE_ERRORS
 from inspan.redaction import Gate, SecretSet
 from inspan.runs.projects import LAST, current_scope, project_of
@@ -69,7 +70,7 @@ class CompareStore:
         except OSError as error:
             raise state_error(self.results_path, error) from error
         for line in data[:whole].splitlines():
-            self._add(msgspec.json.decode(line, type=Line))
+            self._add(msgspec.json.decode(line, type=know_type(Line)))
 
     def _add(self, line: Line) -> None:
         if isinstance(line, CellStarted):
@@ -103,7 +104,7 @@ def open_store(state: str, name: str, *, env: Mapping[str, str]) -> CompareStore
         if _REDACTED in msgspec.json.encode(asked):
             step = "Start it again with the secret."
             raise BadInput("--resume", name, "it was given a secret, which is not stored.", next_step=step)
-        comparison = msgspec.convert(asked, Comparison)
+        comparison = msgspec.convert(asked, know_type(Comparison))
         return CompareStore(path, comparison, lock, gate=_build_gate(comparison, env))
     except DECODE_ERRORS as error:
         file_locks.release(lock)

@@ -11,6 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from inspan.errors import BadInput
+from inspan.protocol.known_types import know_type
 
 from .values import CompareTask
 
@@ -79,7 +80,7 @@ def _read_folder(path: str, cwd: str, checks: tuple[str, ...]) -> list[CompareTa
 
 def _read_toml(path: str, cwd: str, checks: tuple[str, ...]) -> list[CompareTask]:
     try:
-        given = msgspec.convert(tomllib.loads(_read(path)), _TaskFile)
+        given = msgspec.convert(tomllib.loads(_read(path)), know_type(_TaskFile))
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         step = "A task has `prompt`, and may have `check`, `start`, `name` and `repository`."
         raise BadInput("--tasks", path, f"it is not a task: {error}.", next_step=step) from error
@@ -107,7 +108,7 @@ def _read_json_lines(path: str, cwd: str, checks: tuple[str, ...]) -> list[Compa
 def _convert_all(found: Any, path: str, cwd: str, checks: tuple[str, ...]) -> Iterator[CompareTask]:
     for each in cast(list[Any], found) if isinstance(found, list) else [found]:
         try:
-            swe = msgspec.convert(each, _SweTask)
+            swe = msgspec.convert(each, know_type(_SweTask))
         except msgspec.ValidationError as error:
             step = f"A SWE-bench instance has {', '.join(_SWE_KEYS)}."
             raise BadInput("--tasks", path, f"it holds something else: {error}.", next_step=step) from error

@@ -9,6 +9,8 @@ from typing import Any, cast
 
 import msgspec
 
+from inspan.protocol.known_types import know_type
+
 from . import locations
 from .locations import Layer, LayerName, Scope
 from .settings import KeyPath, Settings
@@ -148,4 +150,4 @@ def _build_settings(given: Mapping[KeyPath, GivenValue]) -> Settings:
         for name in path[:-1]:
             table = table.setdefault(name, {})
         table[path[-1]] = found.value
-    return msgspec.convert(tree, Settings)
+    return msgspec.convert(tree, know_type(Settings))

@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+from inspan.protocol.known_types import know_type
+
 Ability = Literal["runs", "writes", "unknown", "provider", "other"]
 """Runs commands or programs; writes files; may do anything; is run by the provider and reaches nothing here; none."""
 
@@ -54,4 +56,4 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 def read_journal(data: bytes) -> list[JournalEntry]:
     """The entries of a journal, in order."""
-    return [msgspec.json.decode(line, type=JournalEntry) for line in data.split(b"\n") if line]
+    return [msgspec.json.decode(line, type=know_type(JournalEntry)) for line in data.split(b"\n") if line]

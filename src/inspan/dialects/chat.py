@@ -7,6 +7,7 @@ import msgspec
 
 from inspan.contracts.dialect import Dialect
 from inspan.protocol.events import Citation, CitationsGiven, Event, ReasoningSaid, TextDelta, TextSaid, ToolFailed
+from inspan.protocol.known_types import know_type
 from inspan.protocol.outcome import FailureKind
 from inspan.protocol.task import Task
 from inspan.protocol.usage import Usage
@@ -69,7 +70,7 @@ class ChatParser:
         self.usage = to_usage(usage) if usage else self.usage
         self._citations = find_citations(payload) or self._citations
         try:
-            read = msgspec.convert(choices or [], list[_Choice])
+            read = msgspec.convert(choices or [], know_type(list[_Choice]))
         except msgspec.ValidationError:
             return None
         return [event for choice in read[:1] for event in self._on_choice(choice)]

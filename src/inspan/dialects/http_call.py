@@ -17,6 +17,7 @@ from inspan.protocol.events import (
     TurnStarted,
 )
 from inspan.protocol.http_status import is_error_status
+from inspan.protocol.known_types import know_type
 from inspan.protocol.outcome import FailureKind
 from inspan.protocol.usage import Usage
 from inspan.protocol.wire import DECODE_ERRORS
@@ -69,7 +70,7 @@ class _HostLine(msgspec.Struct, frozen=True):
     http: _HostReport
 
 
-_decode_host_line = msgspec.json.Decoder(_HostLine).decode
+_decode_host_line = msgspec.json.Decoder(know_type(_HostLine)).decode
 _decode: Any = msgspec.json.Decoder(Json).decode
 
 

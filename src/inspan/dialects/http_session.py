@@ -9,6 +9,7 @@ from inspan.contracts.dialect import NO_OUTPUT, DialectOutput
 from inspan.contracts.file_requests import FileResult
 from inspan.protocol.commands import Command, Configure, SendMessage
 from inspan.protocol.events import Event, TextSaid, ThreadStarted, TurnCompleted, TurnFailed, TurnStarted
+from inspan.protocol.known_types import know_type
 
 from .http_call import AnswerParser, CallDialect
 from .json_values import Json
@@ -40,7 +41,7 @@ class HttpSessionDialect:
         return self.begin(b'{"head":"","body":{},"field":"messages"}')
 
     def begin(self, setup: bytes) -> DialectOutput:
-        self._setup = msgspec.json.decode(setup, type=HttpSessionSetup)
+        self._setup = msgspec.json.decode(setup, type=know_type(HttpSessionSetup))
         self._said = list(self._setup.body.get(self._setup.field) or [])
         return DialectOutput([ThreadStarted(session_id="", model=self._model)])
 

@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from inspan.protocol.known_types import know_type
+
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
@@ -40,7 +42,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     error: RpcError = RpcError()
 
 
-_decode = msgspec.json.Decoder(_RawMessage).decode
+_decode = msgspec.json.Decoder(know_type(_RawMessage)).decode
 
 
 def parse_message(line: bytes) -> Message:

@@ -8,6 +8,7 @@ import msgspec
 
 from inspan.framing.mcp import build_initialization, build_tool_result, describe_tool
 from inspan.gateway.http.server import HttpReply
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import ToolSpec
 from inspan.protocol.wire import DECODE_ERRORS
 
@@ -45,7 +46,7 @@ class _Request(msgspec.Struct, gc=False):
     params: dict[str, Any] = {}
 
 
-_decode = msgspec.json.Decoder(_Request).decode
+_decode = msgspec.json.Decoder(know_type(_Request)).decode
 
 
 class ToolEndpoint:

@@ -7,6 +7,7 @@ import msgspec
 from inspan.errors import BadInput
 from inspan.planning.boundary import drop_place
 from inspan.planning.checks import check_task, check_word
+from inspan.protocol.known_types import know_type
 from inspan.protocol.loop import LoopPolicy
 from inspan.protocol.task import Task
 
@@ -22,7 +23,7 @@ def read_policy(plain: Any) -> LoopPolicy:
     elif not isinstance(plain, dict):
         raise BadInput("policy", plain, "it is no LoopPolicy.", next_step="Give an inspan.LoopPolicy(checks=(…,)).")
     try:
-        return msgspec.convert(fields, LoopPolicy)
+        return msgspec.convert(fields, know_type(LoopPolicy))
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at `$.")
         field = place.rstrip("`")

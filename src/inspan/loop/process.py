@@ -9,6 +9,7 @@ import msgspec
 from inspan.folds.summary import Summary
 from inspan.protocol.commands import Cancel, Command, Reply
 from inspan.protocol.events import RunEnded, RunStarted
+from inspan.protocol.known_types import know_type
 from inspan.running.control_server import ControlServer
 from inspan.running.finalize import finalize_run
 from inspan.stores.event_log import RunLog, resume_log
@@ -24,7 +25,7 @@ from .worker import LoopWorker
 
 def run_process(plan: bytes, *, env: dict[str, str], secrets: tuple[tuple[str, str], ...], lock: int) -> None:
     """The whole life of a loop's process; returns when its log has ended."""
-    decoded = msgspec.msgpack.decode(plan, type=LoopPlan)
+    decoded = msgspec.msgpack.decode(plan, type=know_type(LoopPlan))
     decoded = msgspec.structs.replace(decoded, env=env, secrets=secrets)
     folder = open_folder(decoded.folder)
     log = resume_log(folder.log)

@@ -13,6 +13,7 @@ from inspan.planning.places import open_place
 from inspan.planning.prepare import prepare
 from inspan.planning.prompts import CONTINUE_PROMPT
 from inspan.planning.resume import find_unopened_session
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import Task
 from inspan.protocol.wire import DECODE_ERRORS
 from inspan.running.start import start_supervisor
@@ -153,7 +154,7 @@ def read_continued(folder: RunFolder) -> tuple[dict[str, Any], Task]:
     if problem := _find_obstacle(described):
         step = f"`inspan show {folder.run_id}` tells what it was asked to do."
         raise BadInput("RUN", folder.run_id, f"{problem}.", next_step=step)
-    return described, msgspec.convert({**described["task"], "continues": folder.run_id, "name": ""}, Task)
+    return described, msgspec.convert({**described["task"], "continues": folder.run_id, "name": ""}, know_type(Task))
 
 
 def _go_on_with_loop(described: Mapping[str, Any], task: Task, env: Mapping[str, str]) -> str:
@@ -187,7 +188,7 @@ def _describe_lost(state: str, row: Row) -> LostWork | None:
     try:
         folder = open_folder(build_row_path(state, row))
         described = read_json(folder.file("run.json"))
-        task = msgspec.convert(described["task"], Task)
+        task = msgspec.convert(described["task"], know_type(Task))
     except (InspanError, KeyError, *DECODE_ERRORS):
         return None  # What cannot be read cannot go on; `show` says what is wrong with it.
     if task.parent or is_marked_continued(folder) or not _is_last_of_session(state, folder):

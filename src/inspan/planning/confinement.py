@@ -9,6 +9,7 @@ import msgspec
 from inspan.agents.modules import load_sandbox, split_sandbox
 from inspan.contracts.places import AUTO, SandboxParts
 from inspan.errors import RunNotFound, StateUnusable
+from inspan.protocol.known_types import know_type
 from inspan.protocol.limits import Limits
 from inspan.protocol.network import NetworkPolicy, parse_network
 from inspan.protocol.task import Task
@@ -130,7 +131,7 @@ def _rank(network: NetworkPolicy) -> int:
 
 def _read_confinement(path: str) -> Confinement:
     try:
-        return msgspec.convert(read_json(path).get(FIELD, {}), Confinement)
+        return msgspec.convert(read_json(path).get(FIELD, {}), know_type(Confinement))
     except msgspec.ValidationError as error:
         step = "Start a new session, or remove the run: `inspan rm`."
         raise StateUnusable(f"{path} does not say what confined the run: {error}.", next_step=step) from error

@@ -10,6 +10,7 @@ import msgspec
 from inspan.errors import InspanError
 from inspan.folds.summary import Summary
 from inspan.protocol.commands import Cancel
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import Task
 from inspan.running.start import start_supervisor
 from inspan.runs.find import stop
@@ -30,7 +31,7 @@ def ask(given: dict[str, Any]) -> bytes:
 
 
 def _run(given: dict[str, Any]) -> tuple[str, str]:
-    task, env = msgspec.msgpack.decode(given["task"], type=Task), marshal.loads(given["env"])
+    task, env = msgspec.msgpack.decode(given["task"], type=know_type(Task)), marshal.loads(given["env"])
     said = {name: getattr(task.limits, name) for name in ("timeout_s", "answer_timeout_s")}
     configured = apply_config(task, explicit={"mode": task.mode, "profile": task.profile, **said}, env=env)
     signal.signal(signal.SIGTERM, _exit)

@@ -16,6 +16,7 @@ from inspan.config.keys import add_location, find_leaf, format_key, parse_key
 from inspan.config.layers import Config, find_trusted_folders
 from inspan.config.settings import KeyPath
 from inspan.errors import BadConfig, StateUnusable
+from inspan.protocol.known_types import know_type
 from inspan.stores.paths import make_private_folder, state_home
 from inspan.stores.run_folder import read_json, write_json
 
@@ -112,7 +113,7 @@ def _load(folder: str, env: Mapping[str, str]) -> _Digests | None:
     if not os.path.lexists(path):
         return None
     try:
-        return msgspec.convert(read_json(path).get("guarded"), _Digests)
+        return msgspec.convert(read_json(path).get("guarded"), know_type(_Digests))
     except msgspec.ValidationError as error:
         step = f"Read the files, then: `inspan config set projects.trusted {shlex.quote(folder)}`."
         raise StateUnusable(f"{path} does not say what was trusted: {error}.", next_step=step) from error

@@ -6,6 +6,8 @@ from typing import Literal, get_args
 
 import msgspec
 
+from .known_types import know_type
+
 Node = Literal["project", "task", "run"]
 Period = Literal["", "day", "month"]
 NODES: tuple[Node, ...] = get_args(Node)
@@ -58,7 +60,7 @@ def parse_budget(text: str) -> Budget:
         periods.add(per)
     if len(periods) > 1:
         raise ValueError("mixes limits with and without a period.")
-    return msgspec.convert({**limits, "per": periods.pop()}, Budget)
+    return msgspec.convert({**limits, "per": periods.pop()}, know_type(Budget))
 
 
 def parse_budgets(texts: Iterable[str]) -> "dict[Node, Budget]":

@@ -13,6 +13,7 @@ import msgspec
 
 from .commands import Command
 from .events import Event, RunEnded, Unrecognized
+from .known_types import know_type
 
 SCHEMA = 1
 
@@ -22,8 +23,8 @@ _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 encode: Callable[[object], bytes] = msgspec.json.Encoder().encode
-_decode_event: Callable[[bytes | msgspec.Raw], Event] = msgspec.json.Decoder(cast(Any, Event)).decode
-_decode_command: Callable[[bytes], Command] = msgspec.json.Decoder(cast(Any, Command)).decode
+_decode_event: Callable[[bytes | msgspec.Raw], Event] = msgspec.json.Decoder(know_type(cast(Any, Event))).decode
+_decode_command: Callable[[bytes], Command] = msgspec.json.Decoder(know_type(cast(Any, Command))).decode
 
 
 class Record(NamedTuple):
@@ -68,8 +69,8 @@ class _Declaration(msgspec.Struct, gc=False):
     schema: int = SCHEMA
 
 
-_decode_line = msgspec.json.Decoder(_Line).decode
-_decode_declaration = msgspec.json.Decoder(_Declaration).decode
+_decode_line = msgspec.json.Decoder(know_type(_Line)).decode
+_decode_declaration = msgspec.json.Decoder(know_type(_Declaration)).decode
 
 
 def encode_record(number: int, at: float, body: bytes) -> bytes:

@@ -35,8 +35,11 @@ class BoxNetwork:
         gateway, *listeners = received
         self._servers = [EgressProxy(network, proxies=entry.proxies, on_refused=self._on_refused)]
         self._servers += [PortForward(host, port) for port, host in network.local_ports.items()]
-        for server, listener in zip(self._servers, listeners, strict=True):
-            await server.open(listener)
+        try:
+            await open_servers(self._servers, listeners)
+        except BaseException:
+            gateway.close()
+            raise
         return gateway
 
     async def close(self) -> None:
@@ -53,20 +56,31 @@ class BoxNetwork:
         self._record([ErrorReported(message=message)])
 
 
+async def open_servers(servers: "Sequence[EgressProxy | PortForward]", listeners: "Sequence[socket.socket]") -> None:
+    """Has each of them serve its listener. Whoever is cancelled meanwhile has to close the servers, nothing else."""
+    waiting = list(listeners)
+    try:
+        for server in servers:
+            await server.open(waiting.pop(0))
+    finally:
+        for listener in waiting:
+            listener.close()
+
+
 async def receive_listeners(link: int, *, count: int) -> list[socket.socket]:
     """The sockets that were made on the way into a box, which the caller then owns; none where it never got there."""
     loop = asyncio.get_running_loop()
     readable: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(link, lambda: None if readable.done() else readable.set_result(None))
-    try:
-        async with asyncio.timeout(_HAND_OVER_S):
-            await readable
-    except TimeoutError:
-        return []
-    finally:
-        loop.remove_reader(link)
-    forking.disown(link)
-    with socket.socket(fileno=link) as end:
+    with socket.socket(fileno=link) as end:  # Closed, too, where nobody waits for it any more.
+        loop.add_reader(link, lambda: None if readable.done() else readable.set_result(None))
+        try:
+            async with asyncio.timeout(_HAND_OVER_S):
+                await readable
+        except TimeoutError:
+            return []
+        finally:
+            loop.remove_reader(link)
+            forking.disown(link)
         _, fds, _, _ = socket.recv_fds(end, 1, count)
     made = [forking.own_socket(socket.socket(fileno=fd)) for fd in fds]
     for each in made:

@@ -27,7 +27,7 @@ from inspan.system.platform import open_exit_fd
 from inspan.system.threads import MAX_WAITING, call_in_thread
 from inspan.transports.process import Spawned, spawn, write_memory_file
 
-from .box_network import receive_listeners
+from .box_network import open_servers, receive_listeners
 from .shutdown import close_liveness_pipe, kill
 from .spawn_agent import build_setup
 
@@ -131,8 +131,7 @@ class _WayOut:
             return
         self._servers = [EgressProxy(network, proxies=entry.proxies, on_refused=self._on_refused)]
         self._servers += [PortForward(host, port) for port, host in network.local_ports.items()]
-        for server, listener in zip(self._servers, listeners, strict=True):
-            await server.open(listener)
+        await open_servers(self._servers, listeners)
 
     async def close(self) -> None:
         for server in self._servers:

@@ -9,6 +9,7 @@ import msgspec
 from inspan.agents.presets import driver_for_task
 from inspan.agents.select import narrow_driver
 from inspan.protocol.events import RunEnded
+from inspan.protocol.known_types import know_type
 from inspan.protocol.plan import Plan
 from inspan.stores.event_log import RunLog, resume_log
 from inspan.stores.run_folder import RunFolder, open_folder
@@ -31,7 +32,7 @@ def supervise(
     listener: int,
 ) -> None:
     """The whole life of a supervisor; returns when the run's log has ended."""
-    decoded = msgspec.structs.replace(msgspec.msgpack.decode(plan, type=Plan), secrets=secrets)
+    decoded = msgspec.structs.replace(msgspec.msgpack.decode(plan, type=know_type(Plan)), secrets=secrets)
     decoded = _restore_environments(decoded, alternative_envs)
     folder = open_folder(decoded.folder)
     log = resume_log(folder.log)

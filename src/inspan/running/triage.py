@@ -12,6 +12,7 @@ import msgspec
 
 from inspan.folds.silence import Silence
 from inspan.protocol.events import Event
+from inspan.protocol.known_types import know_type
 from inspan.protocol.limits import Limits
 from inspan.protocol.plan import TriagePlan
 from inspan.protocol.wire import DECODE_ERRORS
@@ -91,10 +92,10 @@ def build_prompt(silence: Silence, events: str) -> str:
 def read_answer(printed: bytes) -> tuple[Advice | None, str]:
     """The advice, and its words; nothing but one of the words that it may use counts as one."""
     try:
-        told = msgspec.json.decode(printed, type=_Printed)
+        told = msgspec.json.decode(printed, type=know_type(_Printed))
         if told.problem:
             return None, f"no answer: {told.problem}"
-        said = msgspec.json.decode(strip_fence(told.answer), type=_Said)
+        said = msgspec.json.decode(strip_fence(told.answer), type=know_type(_Said))
     except DECODE_ERRORS:
         return None, "no answer of use"
     return said.advice, f"{said.advice}: {said.why}"

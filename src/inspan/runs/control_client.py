@@ -8,6 +8,7 @@ import msgspec
 
 from inspan.errors import CommandRefused, SessionClosed
 from inspan.protocol.commands import Command, Reply
+from inspan.protocol.known_types import know_type
 from inspan.protocol.wire import DECODE_ERRORS, encode
 from inspan.stores.paths import is_private
 from inspan.stores.run_folder import RunFolder, is_locked
@@ -36,7 +37,7 @@ def ask_run(path: str, command: Command, *, timeout_s: float = _ANSWER_S) -> Rep
             client.connect(path)
             client.sendall(encode(command) + b"\n")
             answer = client.makefile("rb").readline()
-        return msgspec.json.decode(answer, type=Reply) if answer else None
+        return msgspec.json.decode(answer, type=know_type(Reply)) if answer else None
     except (OSError, *DECODE_ERRORS):
         return None
 

@@ -16,6 +16,7 @@ from inspan.contracts.file_requests import FileResult
 from inspan.errors import BadInput, RunBusy, StateUnusable
 from inspan.folds.summary import Summary
 from inspan.protocol.events import Event, ModelCallEnded, RunEnded
+from inspan.protocol.known_types import know_type
 from inspan.protocol.outcome import FailureKind
 from inspan.protocol.usage import SessionTotals
 from inspan.protocol.wire import Record
@@ -178,7 +179,7 @@ def _build_header(folder: RunFolder, records: list[Record], *, with_prompt: bool
         channel=str(described.get("channel") or driver.channels[0].name),
         inspan=__version__,
         task={**kept, "mcp_servers": servers} if servers else kept,
-        told=msgspec.convert(described.get("told") or None, SessionTotals | None),
+        told=msgspec.convert(described.get("told") or None, know_type(SessionTotals | None)),
     )
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from inspan.errors import RunBusy, StateUnusable, UndoRefused
 from inspan.protocol.events import Change, CommandExecuted, FileChanged, ToolStarted
+from inspan.protocol.known_types import know_type
 from inspan.protocol.wire import DECODE_ERRORS
 from inspan.stores import file_versions
 from inspan.stores.event_log import iter_log
@@ -124,7 +125,7 @@ def read_undo_records(folder: RunFolder) -> list[UndoRecord]:
     """What was done with this run's changes, the oldest first; what cannot be read is none."""
     try:
         with open(folder.file(_RECORDS), "rb") as file:
-            return msgspec.json.decode(file.read(), type=dict[str, list[UndoRecord]]).get("done", [])
+            return msgspec.json.decode(file.read(), type=know_type(dict[str, list[UndoRecord]])).get("done", [])
     except (OSError, *DECODE_ERRORS):
         return []
 

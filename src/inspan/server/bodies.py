@@ -10,6 +10,7 @@ import msgspec
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
+from inspan.protocol.known_types import know_type
 from inspan.protocol.wire import DECODE_ERRORS
 
 from .problems import Refusal
@@ -96,7 +97,7 @@ def is_list(kind: object) -> bool:
 def decode(body: bytes, headers: Headers, kind: type[T]) -> T:
     """A body that is one value of ours; the refusal names the field that does not fit."""
     try:
-        return msgspec.convert(parse_object(body, headers), kind)
+        return msgspec.convert(parse_object(body, headers), know_type(kind))
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at `")
         field = place.removeprefix("$.").rstrip("`")

@@ -10,6 +10,7 @@ import zlib
 
 import msgspec
 
+from inspan.protocol.known_types import know_type
 from inspan.protocol.wire import DECODE_ERRORS
 
 from .problems import Refusal
@@ -35,7 +36,7 @@ def decode_cursor(word: str) -> Cursor:
     try:
         packed = base64.b64decode(word + "=" * (-len(word) % 4), altchars=b"-_", validate=True)
         data = zlib.decompressobj().decompress(packed, _LARGEST_BYTES)
-        cursor = msgspec.json.decode(data, type=Cursor)
+        cursor = msgspec.json.decode(data, type=know_type(Cursor))
     except (ValueError, binascii.Error, zlib.error, *DECODE_ERRORS) as error:
         raise _refuse(word, "it is no cursor of this stream.") from error
     if any(number < 0 for number in cursor.heard.values()):

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from inspan.protocol.ids import make_run_id
+from inspan.protocol.known_types import know_type
 from inspan.protocol.wire import DECODE_ERRORS
 from inspan.stores.paths import make_private_folder, state_error
 from inspan.stores.run_folder import all_runs, remove_file
@@ -99,7 +100,7 @@ class CreatedOnce:
             if os.stat(path).st_mtime < time.time() - KEEP_S:
                 return None
             with open(path, "rb") as file:
-                return msgspec.json.decode(file.read(), type=_Entry)
+                return msgspec.json.decode(file.read(), type=know_type(_Entry))
         except FileNotFoundError:
             return None
         except DECODE_ERRORS as error:
@@ -130,7 +131,7 @@ class CreatedOnce:
             if name.endswith(_SUFFIX):
                 # One that was forgotten or damaged says nothing of any run.
                 with suppress(FileNotFoundError, *DECODE_ERRORS), open(os.path.join(self._folder, name), "rb") as file:
-                    entry = msgspec.json.decode(file.read(), type=_Entry)
+                    entry = msgspec.json.decode(file.read(), type=know_type(_Entry))
                     found.add(msgspec.json.decode(entry.answer, type=dict[str, Any])["run_id"])
         return frozenset(found)
 

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from inspan.folds.prices import PriceCard
+from inspan.protocol.known_types import know_type
 from inspan.protocol.wire import DECODE_ERRORS
 from inspan.transports.process import Spawned, spawn
 
@@ -108,7 +109,7 @@ def _read_chunk(fd: int, heard: bytearray) -> bool:
 
 def _decode_answer(heard: bytearray) -> PriceAnswer | None:
     try:
-        return msgspec.json.decode(heard, type=PriceAnswer)
+        return msgspec.json.decode(heard, type=know_type(PriceAnswer))
     except DECODE_ERRORS:
         return None
 

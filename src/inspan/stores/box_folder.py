@@ -9,6 +9,7 @@ import shutil
 
 import msgspec
 
+from inspan.protocol.known_types import know_type
 from inspan.system import file_locks
 
 from .orphans import Orphan, disk_bytes, is_old
@@ -94,7 +95,7 @@ def has_open_boxes(state: str, *, besides: str = "") -> bool:
 def _read(path: str) -> _Record:
     try:
         with open(os.path.join(path, _RECORD), "rb") as file:
-            return msgspec.json.decode(file.read(), type=_Record)
+            return msgspec.json.decode(file.read(), type=know_type(_Record))
     except (OSError, msgspec.MsgspecError):
         return _Record()
 

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from inspan.protocol.known_types import know_type
 from inspan.protocol.wire import DECODE_ERRORS
 from inspan.stores.paths import open_nonblocking
 from inspan.system.atomic_file import replace_file
@@ -17,7 +18,7 @@ def load_cached(path: str, kind: type[T]) -> T | None:
     """What was saved there, or `None` where that is nothing of this kind."""
     try:
         with open(path, "rb", opener=open_nonblocking) as file:
-            return msgspec.json.decode(file.read(), type=kind)
+            return msgspec.json.decode(file.read(), type=know_type(kind))
     except (OSError, *DECODE_ERRORS):
         return None
 

@@ -13,6 +13,7 @@ import msgspec
 
 from inspan.protocol.amounts import DAY_S, Amounts, period_start
 from inspan.protocol.budget import NODES, Budget, Node, Period
+from inspan.protocol.known_types import know_type
 from inspan.system.file_locks import is_held
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _ADD = (
     "VALUES (?,?,?,?,?,?,?,?,?,?,?,?) "
     f"ON CONFLICT DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _SUM_COLUMNS)}"
 )
-_BUDGETS = msgspec.json.Decoder(dict[Node, Budget])
+_BUDGETS = msgspec.json.Decoder(know_type(dict[Node, Budget]))
 
 
 class Spender(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ import msgspec
 from inspan.protocol.amounts import Amounts, period_start
 from inspan.protocol.budget import Budget, Node
 from inspan.protocol.cost import Cost, build_cost
+from inspan.protocol.known_types import know_type
 
 from .ledger_calls import list_pending_calls
 from .ledger_file import LedgerFile, has_ledger
@@ -26,7 +27,7 @@ from .ledger_sums import (
 if TYPE_CHECKING:
     import sqlite3
 
-_BUDGET = msgspec.json.Decoder(Budget)
+_BUDGET = msgspec.json.Decoder(know_type(Budget))
 
 
 class BudgetStatus(NamedTuple):

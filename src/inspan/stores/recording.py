@@ -11,6 +11,7 @@ import msgspec
 
 from inspan.errors import BadInput
 from inspan.protocol.events import ModelCallEnded
+from inspan.protocol.known_types import know_type
 from inspan.protocol.outcome import Reason
 from inspan.protocol.task import Task
 from inspan.protocol.usage import SessionTotals
@@ -65,7 +66,7 @@ class _Version(msgspec.Struct):
 
 
 _decode_line = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_decode_exit = msgspec.json.Decoder(Exit).decode
+_decode_exit = msgspec.json.Decoder(know_type(Exit)).decode
 
 
 def write(file: IO[bytes], header: Header, *, out: Iterable[bytes], err: Iterable[bytes], exit: Exit) -> int:
@@ -93,7 +94,7 @@ def read(path: str) -> Recording:
 
 def task_from_header(header: Header) -> Task:
     """The task that a dialect is given: what was kept of it, and nothing where it was not."""
-    return msgspec.convert({"prompt": "", "cwd": "/", **header.task, "agent": header.agent}, Task)
+    return msgspec.convert({"prompt": "", "cwd": "/", **header.task, "agent": header.agent}, know_type(Task))
 
 
 def _encode_line(name: str, line: bytes) -> bytes:
@@ -105,7 +106,7 @@ def _encode_line(name: str, line: bytes) -> bytes:
 
 def _parse_header(path: str, line: bytes) -> Header:
     try:
-        version = msgspec.json.decode(line, type=_Version).recording
+        version = msgspec.json.decode(line, type=know_type(_Version)).recording
     except DECODE_ERRORS:
         raise BadInput(
             "recording", path, "it is not a recording: line 1 is not a header.", next_step=_RECORD_HINT
@@ -114,7 +115,7 @@ def _parse_header(path: str, line: bytes) -> Header:
         problem = f"line 1 says version {version}; this inspan reads version {VERSION}."
         raise BadInput("recording", path, problem, next_step="Upgrade inspan to read it.")
     try:
-        header = msgspec.json.decode(line, type=Header)
+        header = msgspec.json.decode(line, type=know_type(Header))
         task_from_header(header)
     except DECODE_ERRORS as error:
         raise _bad_line_error(path, 1, str(error)) from error

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import msgspec
 
 from inspan.errors import SessionBusy, StateUnusable
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import Profile
 from inspan.protocol.usage import SessionTotals
 from inspan.protocol.wire import DECODE_ERRORS
@@ -88,7 +89,7 @@ def read_session(state: str, key: str) -> SessionRecord | None:
     path = os.path.join(session_folder(state, key), "session.json")
     try:
         with open(path, "rb", opener=open_nonblocking) as file:
-            record = msgspec.json.decode(file.read(), type=SessionRecord)
+            record = msgspec.json.decode(file.read(), type=know_type(SessionRecord))
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -11,6 +11,7 @@ from typing import IO, NamedTuple, cast
 import msgspec
 
 from inspan.protocol.events import Change
+from inspan.protocol.known_types import know_type
 from inspan.protocol.wire import DECODE_ERRORS
 from inspan.system.atomic_file import replace_file
 from inspan.system.paths import is_within
@@ -62,7 +63,7 @@ class VersionPair(NamedTuple):
 def load_snapshot(folder: str) -> Snapshot:
     """What a run folder says of its snapshots."""
     try:
-        return msgspec.json.decode(read_file(os.path.join(folder, "snapshot.json")), type=Snapshot)
+        return msgspec.json.decode(read_file(os.path.join(folder, "snapshot.json")), type=know_type(Snapshot))
     except FileNotFoundError:
         return Snapshot(problem=NOT_TAKEN)
     except (OSError, *DECODE_ERRORS) as error:

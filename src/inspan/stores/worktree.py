@@ -14,6 +14,7 @@ import msgspec
 
 from inspan.errors import RunBusy, StateUnusable
 from inspan.protocol.ids import RUN_ID
+from inspan.protocol.known_types import know_type
 from inspan.protocol.wire import DECODE_ERRORS
 from inspan.system import file_locks
 from inspan.system.paths import is_within
@@ -111,7 +112,7 @@ def load_worktree(path: str) -> Worktree | None:
     """The record of the worktree with this path; nothing where there is none. Raises `StateUnusable`."""
     try:
         with open(path + _RECORD, "rb", opener=open_nonblocking) as file:
-            found = msgspec.json.decode(file.read(), type=Worktree)
+            found = msgspec.json.decode(file.read(), type=know_type(Worktree))
     except FileNotFoundError:
         return None
     except OSError as error:

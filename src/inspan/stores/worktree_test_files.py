@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from inspan.errors import WorktreeUnusable
+from inspan.protocol.known_types import know_type
 
 from .deletion import delete_tree
 from .file_versions import list_parents, lstat_inside
@@ -136,7 +137,7 @@ def _remove(path: str) -> None:
 
 def _read_places(aside: str) -> list[_Place]:
     path = os.path.join(aside, _RECORD)
-    return msgspec.convert(read_json(path), _Record).places if os.path.lexists(path) else []
+    return msgspec.convert(read_json(path), know_type(_Record)).places if os.path.lexists(path) else []
 
 
 def _build_kept_path(aside: str, number: int) -> str:

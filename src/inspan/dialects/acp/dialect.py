@@ -25,6 +25,7 @@ from inspan.protocol.events import (
     Unrecognized,
 )
 from inspan.protocol.http_status import failure_of_status, is_error_status
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import Mode, Task
 from inspan.protocol.usage import SessionTotals
 from inspan.protocol.wire import DECODE_ERRORS
@@ -82,7 +83,7 @@ class AcpDialect:
         return self.begin(b"{}")
 
     def begin(self, setup: bytes) -> DialectOutput:
-        decoded = msgspec.json.decode(setup, type=SessionSetup)
+        decoded = msgspec.json.decode(setup, type=know_type(SessionSetup))
         self._turn.calls.cwd = decoded.cwd
         return DialectOutput(frames=[self._handshake.begin(decoded)])
 

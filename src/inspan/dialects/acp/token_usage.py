@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from inspan.protocol.known_types import know_type
 from inspan.protocol.usage import Usage
 
 from .settings import as_object
@@ -30,7 +31,7 @@ def usage_from_result(result: Mapping[str, Any]) -> Usage | None:
         return usage
     quota = as_object(as_object(result.get("_meta")).get("quota")).get("token_count")
     try:
-        found = msgspec.convert(quota, _Quota | None)
+        found = msgspec.convert(quota, know_type(_Quota | None))
     except msgspec.ValidationError:
         return None
     return Usage(input=found.input_tokens, output=found.output_tokens) if found else None
@@ -39,7 +40,7 @@ def usage_from_result(result: Mapping[str, Any]) -> Usage | None:
 def to_usage(value: object) -> Usage | None:
     """Tokens in our sense; whether the input has the cached ones in it is told by the total."""
     try:
-        found = msgspec.convert(value, _Tokens | None)
+        found = msgspec.convert(value, know_type(_Tokens | None))
     except msgspec.ValidationError:
         return None
     if found is None:

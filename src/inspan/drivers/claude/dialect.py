@@ -33,6 +33,7 @@ from inspan.protocol.events import (
     TurnStarted,
     Unrecognized,
 )
+from inspan.protocol.known_types import know_type
 from inspan.protocol.outcome import FailureKind
 from inspan.protocol.task import Task
 from inspan.protocol.usage import SessionTotals, Usage
@@ -158,10 +159,10 @@ class _ToolResult(msgspec.Struct, gc=False):
     originalFile: str | None = None
 
 
-_decode = msgspec.json.Decoder(Frame).decode
+_decode = msgspec.json.Decoder(know_type(Frame)).decode
 _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_decode_stream_event = msgspec.json.Decoder(_StreamEvent).decode
-_decode_tool_result = msgspec.json.Decoder(_ToolResult).decode
+_decode_stream_event = msgspec.json.Decoder(know_type(_StreamEvent)).decode
+_decode_tool_result = msgspec.json.Decoder(know_type(_ToolResult)).decode
 # The program speaks itself, in the model's place, when a call has failed.
 _SYNTHETIC_MODEL = "<synthetic>"
 _EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})

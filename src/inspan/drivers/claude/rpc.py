@@ -25,6 +25,7 @@ from inspan.protocol.events import (
     TurnInterrupted,
     TurnStarted,
 )
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import Task
 from inspan.protocol.usage import SessionTotals, Usage
 from inspan.protocol.wire import DECODE_ERRORS
@@ -68,8 +69,8 @@ class ControlFrame(msgspec.Struct, gc=False):
     response: dict[str, Any] = {}
 
 
-_decode_setup = msgspec.json.Decoder(Setup).decode
-_decode_control = msgspec.json.Decoder(ControlFrame).decode
+_decode_setup = msgspec.json.Decoder(know_type(Setup)).decode
+_decode_control = msgspec.json.Decoder(know_type(ControlFrame)).decode
 
 
 def launch(task: Task, context: LaunchContext) -> Launch:

@@ -11,6 +11,7 @@ from inspan.contracts.driver import Launch, LaunchContext
 from inspan.errors import BadInput
 from inspan.protocol.commands import Cancel, Command, Interrupt, SendMessage
 from inspan.protocol.events import TurnInterrupted
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import Task
 from inspan.protocol.usage import SessionTotals
 
@@ -54,7 +55,7 @@ _SWITCHES = {
 def launch(task: Task, context: LaunchContext) -> Launch:
     """The options of the channel `rpc`, so that a run may do neither more nor less; the SDK starts the program."""
     usual = launch_rpc(task, context)
-    setup = msgspec.json.decode(usual.stdin, type=Setup)
+    setup = msgspec.json.decode(usual.stdin, type=know_type(Setup))
     options = {"cli_path": context.program, **build_options(usual.argv[2:])}
     return msgspec.structs.replace(
         usual,

@@ -7,13 +7,14 @@ import msgspec
 
 from inspan.dialects.transcript_lines import decode_lines
 from inspan.protocol.events import Event, TurnCompleted, TurnStarted
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import Task
 from inspan.protocol.usage import SessionTotals, Usage
 
 from .dialect import ClaudeDialect, Tokens, to_usage
 
 _Line = dict[str, Any]
-_decode = msgspec.json.Decoder(_Line).decode
+_decode = msgspec.json.Decoder(know_type(_Line)).decode
 
 
 def read(transcript: bytes) -> Sequence[Event]:
@@ -62,7 +63,7 @@ def _usage_by_call(line: _Line) -> dict[str, Usage]:
     message = line["message"]
     if not message.get("usage"):
         return {}
-    return {str(message.get("id", "")): to_usage(msgspec.convert(message["usage"], Tokens))}
+    return {str(message.get("id", "")): to_usage(msgspec.convert(message["usage"], know_type(Tokens)))}
 
 
 def _end_turn(calls: dict[str, Usage]) -> Iterator[Event]:

@@ -23,6 +23,7 @@ from inspan.protocol.events import (
     TurnInterrupted,
     TurnStarted,
 )
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import Task
 from inspan.protocol.usage import SessionTotals
 from inspan.protocol.wire import DECODE_ERRORS
@@ -68,7 +69,7 @@ _OUTPUT_DELTA = "item/commandExecution/outputDelta"
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 _TOLD_ELSEWHERE = re.compile(rb"rejected by user(?! approval)|required MCP servers failed to initialize")
 _TERMINATE = "thread/backgroundTerminals/terminate"
-_decode_setup = msgspec.json.Decoder(Setup).decode
+_decode_setup = msgspec.json.Decoder(know_type(Setup)).decode
 
 
 class CodexRpcDialect(CodexDialect):

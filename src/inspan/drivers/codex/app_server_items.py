@@ -8,6 +8,7 @@ from inspan.contracts.driver import match_failure
 from inspan.dialects.json_values import Json, as_object, as_objects, as_texts, get_int, get_text
 from inspan.protocol.events import PlanChanged, PlanStep, TurnFailed
 from inspan.protocol.http_status import failure_of_status
+from inspan.protocol.known_types import know_type
 from inspan.protocol.outcome import FailureKind
 from inspan.protocol.usage import Usage
 
@@ -67,7 +68,7 @@ def to_item(raw: Json) -> Item | None:
         "error": raw.get("error"),
         "query": get_text(raw, "query"),
     }
-    return msgspec.convert(known, Item)
+    return msgspec.convert(known, know_type(Item))
 
 
 def read_plan(params: Json) -> PlanChanged:
@@ -75,7 +76,7 @@ def read_plan(params: Json) -> PlanChanged:
     known = [
         {"text": get_text(each, "step"), "state": _STEPS.get(get_text(each, "status"), "pending")} for each in steps
     ]
-    return PlanChanged(steps=msgspec.convert(known, list[PlanStep]))
+    return PlanChanged(steps=msgspec.convert(known, know_type(list[PlanStep])))
 
 
 def read_total(params: Json) -> Usage:

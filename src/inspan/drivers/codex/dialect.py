@@ -28,6 +28,7 @@ from inspan.protocol.events import (
     TurnFailed,
     TurnStarted,
 )
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import Task
 from inspan.protocol.usage import SessionTotals, Usage
 from inspan.protocol.wire import DECODE_ERRORS
@@ -111,7 +112,7 @@ class _Frame(msgspec.Struct):
     message: str = ""
 
 
-_decode = msgspec.json.Decoder(_Frame).decode
+_decode = msgspec.json.Decoder(know_type(_Frame)).decode
 _DENIED = re.compile(
     r"error=(?P<words>patch rejected: .*|unsupported (?:custom tool )?call: (?P<tool>.*)"
     r"|approval policy is Never; .*|exec_command failed: .*Rejected.*)"
@@ -155,7 +156,7 @@ def read_totals(rollout: bytes) -> SessionTotals | None:
         if b'"token_count"' not in line:
             continue
         try:
-            counted = msgspec.json.decode(line, type=_Line).payload
+            counted = msgspec.json.decode(line, type=know_type(_Line)).payload
         except DECODE_ERRORS:
             continue
         if counted and counted.type == "token_count" and counted.info and counted.info.total_token_usage:
@@ -212,7 +213,7 @@ def _result_text(item: Item) -> str:
     if item.result is None:
         return ""
     try:
-        parts = msgspec.convert(item.result, _Content).content
+        parts = msgspec.convert(item.result, know_type(_Content)).content
     except msgspec.ValidationError:
         return msgspec.json.encode(item.result).decode()
     return "\n".join(part.text for part in parts)

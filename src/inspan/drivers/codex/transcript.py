@@ -19,6 +19,7 @@ from inspan.protocol.events import (
     TurnCompleted,
     TurnStarted,
 )
+from inspan.protocol.known_types import know_type
 from inspan.protocol.usage import Usage
 from inspan.protocol.wire import DECODE_ERRORS
 
@@ -57,7 +58,7 @@ def _usage_before(payload: _Json, total: Usage) -> Usage:
     """What a thread had counted before the first call that its file tells of."""
     info: _Json = payload.get("info") or {}
     last = info.get("last_token_usage")
-    return total - to_usage(msgspec.convert(last, Tokens)) if last else Usage()
+    return total - to_usage(msgspec.convert(last, know_type(Tokens))) if last else Usage()
 
 
 def _decode_payload(text: bytes) -> _Json:

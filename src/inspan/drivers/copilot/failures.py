@@ -5,6 +5,7 @@ import msgspec
 from inspan.contracts.driver import Failure, match_failure
 from inspan.protocol.events import TurnFailed
 from inspan.protocol.http_status import failure_of_status
+from inspan.protocol.known_types import know_type
 from inspan.protocol.wire import DECODE_ERRORS
 
 from .frames import Data, Problem
@@ -34,7 +35,7 @@ def turn_failed_event(data: Data) -> TurnFailed:
 def _error_message(data: Data) -> str:
     """The words of a provider's error, which come as its JSON; a status alone says something too."""
     try:
-        told = msgspec.json.decode(data.error_message, type=Problem | str)
+        told = msgspec.json.decode(data.error_message, type=know_type(Problem | str))
     except DECODE_ERRORS:
         told = data.error_message
     words = told.message if isinstance(told, Problem) else told

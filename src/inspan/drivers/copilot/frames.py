@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from inspan.protocol.known_types import know_type
 from inspan.protocol.usage import Usage
 
 
@@ -131,5 +132,5 @@ class Span(msgspec.Struct, rename="camel"):
         )
 
 
-decode_frame = msgspec.json.Decoder(Frame).decode
-decode_span = msgspec.json.Decoder(Span).decode
+decode_frame = msgspec.json.Decoder(know_type(Frame)).decode
+decode_span = msgspec.json.Decoder(know_type(Span)).decode

@@ -9,6 +9,7 @@ from inspan.contracts.driver import Launch, LaunchContext
 from inspan.dialects.acp.command_line import remove_options
 from inspan.dialects.acp.profile import AcpAgent, AcpProfile, SideLine
 from inspan.dialects.acp.session_setup import SessionSetup, default_setup
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import Task
 from inspan.protocol.wire import DECODE_ERRORS
 
@@ -44,7 +45,7 @@ class _SideFrame(msgspec.Struct):
 def _parse_side_line(line: bytes) -> SideLine | None:
     """The frames of its first module, which stand between those of the protocol: tokens, and what commands gave."""
     try:
-        frame = msgspec.json.decode(line, type=_SideFrame)
+        frame = msgspec.json.decode(line, type=know_type(_SideFrame))
     except DECODE_ERRORS:
         return None
     if not frame.tool_id:

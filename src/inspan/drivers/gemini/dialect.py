@@ -24,6 +24,7 @@ from inspan.protocol.events import (
     TurnFailed,
     TurnStarted,
 )
+from inspan.protocol.known_types import know_type
 from inspan.protocol.outcome import FailureKind
 from inspan.protocol.task import Task
 from inspan.protocol.usage import SessionTotals, Usage
@@ -119,7 +120,7 @@ class _EndedCall(msgspec.Struct):
     output: str
 
 
-_decode = msgspec.json.Decoder(_Frame).decode
+_decode = msgspec.json.Decoder(know_type(_Frame)).decode
 
 
 class GeminiDialect:

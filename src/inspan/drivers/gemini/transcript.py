@@ -12,6 +12,7 @@ import msgspec
 from inspan.dialects.json_values import Json, get_text
 from inspan.dialects.transcript_lines import decode_lines
 from inspan.protocol.events import Event, TextSaid, ToolCompleted, ToolFailed, TurnCompleted
+from inspan.protocol.known_types import know_type
 from inspan.protocol.usage import Usage
 
 from .records import (
@@ -73,7 +74,7 @@ class _Message(msgspec.Struct, rename="camel"):
         return "".join(piece.text for piece in pieces if not piece.thought)
 
 
-_decode = msgspec.json.Decoder(_Message).decode
+_decode = msgspec.json.Decoder(know_type(_Message)).decode
 
 
 def read(transcript: bytes) -> Sequence[Event]:

@@ -27,6 +27,7 @@ from inspan.protocol.events import (
     TurnStarted,
     Unrecognized,
 )
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import Task
 from inspan.protocol.usage import SessionTotals
 from inspan.protocol.wire import DECODE_ERRORS
@@ -34,7 +35,7 @@ from inspan.protocol.wire import DECODE_ERRORS
 from .failures import classify_failure, is_failure_text, parse_status
 from .frames import Call, Frame, Message, Part, Result, ToolRequest, ToolResponse, session_usage
 
-_decode = msgspec.json.Decoder(Frame).decode
+_decode = msgspec.json.Decoder(know_type(Frame)).decode
 _SERVER_FAILED = re.compile(r"Failed to start extension '([^']*)' \((.*?)(?:\), continuing without it)?$")
 _NOT_OFFERED = re.compile(r"-32600: Tool '(.*)' was not advertised")
 # How a call that was not allowed to run comes back; in its mode `chat` it does not even count as failed.

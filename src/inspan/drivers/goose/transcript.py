@@ -5,13 +5,14 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from inspan.protocol.events import Event, TurnCompleted, TurnStarted
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import Task
 from inspan.protocol.usage import SessionTotals, Usage
 
 from .dialect import GooseDialect
 from .frames import Message, SavedSession, session_usage, to_usage
 
-_decode = msgspec.json.Decoder(SavedSession).decode
+_decode = msgspec.json.Decoder(know_type(SavedSession)).decode
 
 
 def read(saved: bytes) -> Sequence[Event]:

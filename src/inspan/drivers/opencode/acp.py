@@ -9,6 +9,7 @@ from inspan.dialects.acp.command_line import option_value
 from inspan.dialects.acp.profile import AcpAgent, AcpProfile, SideLine
 from inspan.dialects.acp.session_setup import SessionSetup, default_setup
 from inspan.protocol.events import McpServerFailed
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import Task
 from inspan.protocol.wire import DECODE_ERRORS
 
@@ -63,7 +64,7 @@ class _SideFrame(msgspec.Struct):
 def _parse_side_line(line: bytes) -> SideLine | None:
     """What its plugin tells between the lines of the protocol: tokens of each call, and why a turn was ended."""
     try:
-        frame = msgspec.json.decode(line, type=_SideFrame)
+        frame = msgspec.json.decode(line, type=know_type(_SideFrame))
     except DECODE_ERRORS:
         return None
     if not frame.type.startswith("inspan_"):

@@ -18,6 +18,7 @@ from inspan.protocol.events import (
     TurnStarted,
 )
 from inspan.protocol.http_status import failure_of_status
+from inspan.protocol.known_types import know_type
 from inspan.protocol.outcome import FailureKind
 from inspan.protocol.task import Task
 from inspan.protocol.usage import SessionTotals
@@ -76,7 +77,7 @@ class _Frame(msgspec.Struct):
     parent: str = ""
 
 
-_decode = msgspec.json.Decoder(_Frame).decode
+_decode = msgspec.json.Decoder(know_type(_Frame)).decode
 
 
 class OpenCodeDialect:

@@ -19,6 +19,7 @@ from inspan.protocol.events import (
     ToolFailed,
     ToolStarted,
 )
+from inspan.protocol.known_types import know_type
 from inspan.protocol.usage import Usage
 
 _DENIED = re.compile(r"The user (has specified a rule which prevents|rejected permission)")
@@ -159,7 +160,7 @@ class _Patch(msgspec.Struct):
 
 def _patch_events(part: Part) -> list[Event]:
     try:
-        files = msgspec.convert(part.state.metadata, _Patch).files
+        files = msgspec.convert(part.state.metadata, know_type(_Patch)).files
     except msgspec.ValidationError:
         return []
     return [

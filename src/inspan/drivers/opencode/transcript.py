@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from inspan.protocol.events import Event, TurnCompleted
+from inspan.protocol.known_types import know_type
 
 from .parts import Part, TurnUsage, part_events, tool_start_event
 
@@ -22,7 +23,7 @@ class _Session(msgspec.Struct):
     messages: list[_Message] = []
 
 
-_decode = msgspec.json.Decoder(_Session).decode
+_decode = msgspec.json.Decoder(know_type(_Session)).decode
 
 
 def read(printed: bytes) -> Sequence[Event]:

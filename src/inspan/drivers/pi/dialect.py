@@ -20,6 +20,7 @@ from inspan.protocol.events import (
     TurnFailed,
     TurnStarted,
 )
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import Task
 from inspan.protocol.usage import SessionTotals
 from inspan.protocol.wire import DECODE_ERRORS
@@ -79,7 +80,7 @@ class Frame(msgspec.Struct, rename="camel"):
     error_message: str | None = None
 
 
-_decode = msgspec.json.Decoder(Frame).decode
+_decode = msgspec.json.Decoder(know_type(Frame)).decode
 
 
 class PiDialect:

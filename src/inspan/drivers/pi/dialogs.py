@@ -8,6 +8,7 @@ import msgspec
 from inspan.dialects.json_values import as_texts, get_text
 from inspan.protocol.commands import Answer
 from inspan.protocol.events import Question
+from inspan.protocol.known_types import know_type
 from inspan.protocol.wire import DECODE_ERRORS
 
 from .extension import ASKING_TITLE
@@ -65,8 +66,8 @@ class ToolRequest(msgspec.Struct):
         return {**own, "path": path} if path and path != shown else own
 
 
-decode_request = msgspec.json.Decoder(Request).decode
-_decode_tool_request = msgspec.json.Decoder(ToolRequest).decode
+decode_request = msgspec.json.Decoder(know_type(Request)).decode
+_decode_tool_request = msgspec.json.Decoder(know_type(ToolRequest)).decode
 
 
 def read_tool_request(request: Request) -> ToolRequest | None:

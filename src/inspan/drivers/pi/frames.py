@@ -22,6 +22,7 @@ from inspan.protocol.events import (
     Unrecognized,
 )
 from inspan.protocol.http_status import failure_of_status
+from inspan.protocol.known_types import know_type
 from inspan.protocol.usage import Usage
 from inspan.protocol.wire import DECODE_ERRORS
 
@@ -212,7 +213,7 @@ def extract_message(words: str) -> str:
     """The provider's sentence out of the JSON in a message of Pi's, where there is one."""
     _, brace, rest = words.partition("{")
     try:
-        answer = msgspec.json.decode(brace + rest, type=_Answer)
+        answer = msgspec.json.decode(brace + rest, type=know_type(_Answer))
     except DECODE_ERRORS:
         return words
     return (answer.error.message if answer.error else answer.message) or words
@@ -226,6 +227,6 @@ def content_text(content: str | list[Block] | None) -> str:
 
 def _is_new(details: msgspec.Raw) -> bool:
     try:
-        return msgspec.json.decode(details, type=Details).added
+        return msgspec.json.decode(details, type=know_type(Details)).added
     except DECODE_ERRORS:
         return False

@@ -22,6 +22,7 @@ from inspan.protocol.events import (
     TurnInterrupted,
     TurnStarted,
 )
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import Task
 from inspan.protocol.usage import SessionTotals
 from inspan.protocol.wire import DECODE_ERRORS
@@ -79,10 +80,10 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     tool: ToolRequest | None = None
 
 
-_decode_setup = msgspec.json.Decoder(_Setup).decode
-_decode_head = msgspec.json.Decoder(_Head).decode
-_decode_response = msgspec.json.Decoder(_Response).decode
-_decode_extension_error = msgspec.json.Decoder(_ExtensionError).decode
+_decode_setup = msgspec.json.Decoder(know_type(_Setup)).decode
+_decode_head = msgspec.json.Decoder(know_type(_Head)).decode
+_decode_response = msgspec.json.Decoder(know_type(_Response)).decode
+_decode_extension_error = msgspec.json.Decoder(know_type(_ExtensionError)).decode
 
 
 def launch(task: Task, context: LaunchContext) -> Launch:

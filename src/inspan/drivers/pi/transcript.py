@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from inspan.protocol.events import Event, ThreadStarted, ToolStarted, TurnStarted, Unrecognized
+from inspan.protocol.known_types import know_type
 from inspan.protocol.wire import DECODE_ERRORS
 
 from .frames import Call, Message, Tokens, TurnUsage, message_events, tool_end_events, turn_end_event
@@ -20,7 +21,7 @@ class _Entry(msgspec.Struct):
     usage: Tokens | None = None
 
 
-_decode = msgspec.json.Decoder(_Entry).decode
+_decode = msgspec.json.Decoder(know_type(_Entry)).decode
 
 
 def read(transcript: bytes) -> list[Event]:

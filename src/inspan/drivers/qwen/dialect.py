@@ -20,6 +20,7 @@ from inspan.protocol.events import (
     TurnStarted,
     Unrecognized,
 )
+from inspan.protocol.known_types import know_type
 from inspan.protocol.task import Task
 from inspan.protocol.usage import SessionTotals, Usage
 from inspan.protocol.wire import DECODE_ERRORS
@@ -28,7 +29,7 @@ from .failures import classify_failure, parse_status, split_error
 from .frames import Block, Frame, Tokens
 from .tools import tool_end_events, tool_start_events
 
-_decode = msgspec.json.Decoder(Frame).decode
+_decode = msgspec.json.Decoder(know_type(Frame)).decode
 _MAX_TURNS_MESSAGE = "Reached max session turns"
 
 

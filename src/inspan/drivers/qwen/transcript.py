@@ -7,6 +7,7 @@ import msgspec
 
 from inspan.dialects.transcript_lines import decode_lines
 from inspan.protocol.events import Event, ReasoningSaid, TextSaid, TurnCompleted, TurnStarted
+from inspan.protocol.known_types import know_type
 from inspan.protocol.usage import SessionTotals, Usage
 from inspan.protocol.wire import DECODE_ERRORS
 
@@ -62,8 +63,8 @@ class _Line(msgspec.Struct, frozen=True, rename="camel"):
     system_payload: _Payload = _Payload()
 
 
-_decode = msgspec.json.Decoder(_Line).decode
-_decode_display = msgspec.json.Decoder(str | _Display).decode
+_decode = msgspec.json.Decoder(know_type(_Line)).decode
+_decode_display = msgspec.json.Decoder(know_type(str | _Display)).decode
 
 
 def read(saved: bytes) -> Sequence[Event]:

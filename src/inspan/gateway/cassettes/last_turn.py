@@ -7,6 +7,7 @@ import msgspec
 
 from inspan.gateway.cassettes.cassette import Part, PartKind
 from inspan.gateway.wires.wire import Json, get_object, get_text, list_objects
+from inspan.protocol.known_types import know_type
 
 _MODEL_ROLES = ("assistant", "model")
 _SYSTEM_ROLES = ("system", "developer")
@@ -37,7 +38,7 @@ class _Body(msgspec.Struct):
     request: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_decode_body = msgspec.json.Decoder(_Body).decode
+_decode_body = msgspec.json.Decoder(know_type(_Body)).decode
 _decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 

@@ -18,6 +18,7 @@ from inspan.gateway.cassettes.cassette import (
     ResponseStart,
 )
 from inspan.gateway.wires import BY_NAME
+from inspan.protocol.known_types import know_type
 
 FIELD = "model_from"
 RECORD_HINT = "Record one with --model-from record:FILE."
@@ -36,7 +37,7 @@ _LINE_TYPES: tuple[tuple[str, type[_Line]], ...] = (
     ("base64", Chunk),
 )
 _decode_keys = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_DECODERS = {kind: msgspec.json.Decoder(kind) for _, kind in _LINE_TYPES}
+_DECODERS = {kind: msgspec.json.Decoder(know_type(kind)) for _, kind in _LINE_TYPES}
 
 
 class _NumberedLine(NamedTuple):

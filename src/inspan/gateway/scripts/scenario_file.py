@@ -12,6 +12,7 @@ import msgspec
 
 from inspan.errors import BadScenario
 from inspan.gateway.scripts.scenario import ALWAYS, Call, Counts, Edit, Fail, Scenario, Use, Write
+from inspan.protocol.known_types import know_type
 
 _Keys = list[str | int]
 _Raw = dict[str, Any]
@@ -42,7 +43,7 @@ def parse_scenario(text: str, *, name: str) -> Scenario:
             "scenario", name, f"is not TOML: {error}.", next_step="Correct that line and try again."
         ) from error
     try:
-        scenario = msgspec.convert({"name": name, **raw}, Scenario)
+        scenario = msgspec.convert({"name": name, **raw}, know_type(Scenario))
     except msgspec.ValidationError as error:
         raise _explain(error, raw) from error
     _check(scenario, raw)

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from inspan.protocol.known_types import know_type
+
 from .cell import Cell
 from .scenario import Scenario
 
@@ -40,7 +42,7 @@ def merge_cells(written: bytes, cells: Sequence[Cell], scenarios: Sequence[Scena
     Whatever cannot be read, or is about a scenario that is no more, is left out.
     """
     try:
-        before = msgspec.json.decode(written, type=dict[str, list[Cell]]).get("cells", [])
+        before = msgspec.json.decode(written, type=know_type(dict[str, list[Cell]])).get("cells", [])
     except msgspec.MsgspecError:
         before = []
     order = [scenario.name for scenario in scenarios]
