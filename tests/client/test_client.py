@@ -233,6 +233,27 @@ async def test_an_answer_is_to_the_question_of_exactly_that_id_and_time(tenant: 
     assert answered == [True, False]
 
 
+async def test_questions_that_an_agent_calls_the_same_are_answered_one_by_one(tenant: Tenant) -> None:
+    """Also where its name for them is none that could be typed."""
+    calls = [ask_command("1", "ls"), ask_command("1", "rm -rf data"), ask_command("", "pwd"), ask_command("..", "id")]
+    run = start_asking(tenant.cli_env, calls)
+    approvals = tenant.client.approvals
+
+    async def asks_all() -> bool:
+        return len((await approvals.list()).questions) == len(calls)
+
+    await wait_for(asks_all)
+    for asked in (await approvals.list()).questions:
+        assert isinstance(asked.question, PermissionAsked)
+        if asked.question.input == {"command": "rm -rf data"}:
+            await approvals.deny(asked.question.id, run=run)
+        else:
+            await approvals.allow(asked.question.id, run=run, asked_at=asked.asked_at)
+    await tenant.client.runs.wait(run)
+    said = "".join(each["text"] for each in tenant.cli_env.events(run) if each["kind"] == "text_said")
+    assert sorted(said.split()) == ["1:yes", "2:no", "3:yes", "4:yes"]
+
+
 async def test_output_is_read_from_a_byte_on(tenant: Tenant) -> None:
     run = await start(tenant, SAY)
     await tenant.client.runs.wait(run)
