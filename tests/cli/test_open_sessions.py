@@ -85,7 +85,9 @@ def test_a_person_allows_once_and_for_good_and_takes_it_back(cli_env: CliEnv) ->
     listed = cli_env.inspan("approvals").stdout
     assert asked["question"]["id"] in listed and "echo hi > made.txt" in listed
     assert make_short_name(run_id) in listed and run_id not in listed
-    done = cli_env.inspan("approve", asked["question"]["id"][-10:], "--always")
+    tail = cli_env.inspan("approve", asked["question"]["id"][-10:], "--always")
+    assert (tail.returncode, "no open question" in tail.stderr) == (2, True)
+    done = cli_env.inspan("approve", asked["question"]["id"][:10], "--always")
     assert done.stdout == f"{asked['question']['id']} allowed\n", done.stderr
     _wait_for(cli_env, run_id, "message_ended")
     assert cli_env.inspan("send", run_id, "again", "-q").returncode == 0  # Nobody was asked.

@@ -24,8 +24,9 @@ from inspan.errors import (
     UndoRefused,
     UnknownAgent,
 )
-from inspan.protocol.events import TextSaid
+from inspan.protocol.events import PermissionAsked, TextSaid
 from inspan.protocol.wire import decode_event
+from tests.asking_agent import ask_command, start_asking
 from tests.cli_env import WAIT_S, CliEnv
 from tests.server.living_run import LivingRun
 
@@ -203,6 +204,54 @@ async def test_what_an_agent_asks_for_is_answered(tenant: Tenant, *, allowed: bo
     await tenant.client.sessions.close(run)
     await tenant.client.runs.wait(run)
     assert (tenant.cli_env.work / "new.txt").exists() is allowed
+
+
+async def test_an_answer_is_to_the_question_of_exactly_that_id_and_time(tenant: Tenant) -> None:
+    run = start_asking(tenant.cli_env, [ask_command("13", "ls")], [ask_command("13", "rm -rf data")])
+    approvals = tenant.client.approvals
+
+    async def asks(command: str) -> bool:
+        found = (await approvals.list()).questions
+        return any(
+            isinstance(each.question, PermissionAsked) and each.question.input == {"command": command} for each in found
+        )
+
+    await wait_for(lambda: asks("ls"))
+    (first,) = (await approvals.list()).questions
+    for part in ("1", "3", f"{run}/13", "113"):
+        with pytest.raises(RunNotFound):
+            await approvals.allow(part)
+    await approvals.allow("13", asked_at=first.asked_at)
+    await wait_for(lambda: asks("rm -rf data"))
+    (second,) = (await approvals.list()).questions
+    assert second.asked_at > first.asked_at
+    with pytest.raises(CommandRefused, match=second.question.id):
+        await approvals.allow(second.question.id, run=run, asked_at=first.asked_at)
+    await approvals.deny(second.question.id, run=run, asked_at=second.asked_at)
+    await tenant.client.runs.wait(run)
+    answered = [each["allowed"] for each in tenant.cli_env.events(run) if each["kind"] == "permission_answered"]
+    assert answered == [True, False]
+
+
+async def test_questions_that_an_agent_calls_the_same_are_answered_one_by_one(tenant: Tenant) -> None:
+    """Also where its name for them is none that could be typed."""
+    calls = [ask_command("1", "ls"), ask_command("1", "rm -rf data"), ask_command("", "pwd"), ask_command("..", "id")]
+    run = start_asking(tenant.cli_env, calls)
+    approvals = tenant.client.approvals
+
+    async def asks_all() -> bool:
+        return len((await approvals.list()).questions) == len(calls)
+
+    await wait_for(asks_all)
+    for asked in (await approvals.list()).questions:
+        assert isinstance(asked.question, PermissionAsked)
+        if asked.question.input == {"command": "rm -rf data"}:
+            await approvals.deny(asked.question.id, run=run)
+        else:
+            await approvals.allow(asked.question.id, run=run, asked_at=asked.asked_at)
+    await tenant.client.runs.wait(run)
+    said = "".join(each["text"] for each in tenant.cli_env.events(run) if each["kind"] == "text_said")
+    assert sorted(said.split()) == ["1:yes", "2:no", "3:yes", "4:yes"]
 
 
 async def test_output_is_read_from_a_byte_on(tenant: Tenant) -> None:

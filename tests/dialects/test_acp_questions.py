@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from inspan.dialects.acp.profile import AcpProfile, SideLine
+from inspan.dialects.question_ids import name_question
 from inspan.protocol.commands import Answer, SendMessage
 from inspan.protocol.events import PermissionAsked, ToolFailed, TurnCompleted
 from inspan.protocol.task import McpServer
@@ -43,6 +44,56 @@ def test_the_command_of_a_call_of_which_only_the_folder_was_told_is_that_of_its_
     wire.update("tool_call", toolCallId="c", title="bash", kind="execute", status="pending", rawInput={"cwd": "/WORK"})
     _ask(wire, kind="execute", title="rm x", rawInput={"command": "rm x"})
     assert _asked(wire) == [("bash", {"command": "rm x", "cwd": "/WORK"})]
+
+
+@pytest.mark.parametrize(
+    ("told", "stated", "asked"),
+    [
+        ({"command": "ls"}, {"command": "rm x"}, {"command": "rm x"}),
+        ({"command": "ls", "timeout": 5}, {"command": "rm x", "timeout": None}, {"command": "rm x", "timeout": 5}),
+        ({"file_path": "a"}, {"path": "/etc/passwd"}, {"path": "/etc/passwd"}),
+        ({"command": "ls"}, {"cmd": "rm x"}, {"command": "ls", "cmd": "rm x"}),
+        ({"command": "ls"}, {}, {"command": "ls"}),
+        ({"command": "ls"}, ["rm", "x"], ["rm", "x"]),
+        ({}, {"command": "rm x"}, {"command": "rm x"}),
+    ],
+)
+@pytest.mark.parametrize("status", ["pending", "in_progress"])
+def test_what_a_request_states_is_what_is_asked(told: Any, stated: Any, asked: Any, status: str) -> None:
+    wire = _open()
+    wire.update("tool_call", toolCallId="c", name="run", kind="other", status=status, rawInput=told)
+    _ask(wire, kind="other", rawInput=stated)
+    assert _asked(wire) == [("run", asked)]
+
+
+def test_a_request_that_names_its_tool_is_about_that_tool() -> None:
+    wire = _open()
+    wire.update("tool_call", toolCallId="c", name="look", status="in_progress", rawInput={"a": 1})
+    _ask(wire, name="delete", rawInput={"a": 2})
+    assert _asked(wire) == [("delete", {"a": 2})]
+
+
+def test_two_open_questions_of_one_call_are_two_and_each_has_its_answer() -> None:
+    wire = _open()
+    for number, command in ((9, "ls"), (10, "rm x"), (11, "rm y")):
+        call = {"toolCallId": "c", "kind": "execute", "name": "bash", "rawInput": {"command": command}}
+        params = {"sessionId": "s", "toolCall": call, "options": _OPTIONS}
+        wire.receive_message(id=number, method="session/request_permission", params=params)
+    assert _asked(wire) == [("bash", {"command": command}) for command in ("ls", "rm x", "rm y")]
+    assert [event.id for event in wire.events if isinstance(event, PermissionAsked)] == ["c", "c#2", "c#3"]
+    for identity, allowed in (("c#2", False), ("c", True), ("c#3", False)):
+        wire.apply(wire.dialect.send(Answer(id=identity, allowed=allowed)))
+    answers = [(each["id"], each["result"]["outcome"]["optionId"]) for each in wire.said[-3:]]
+    assert answers == [(10, "n"), (9, "y"), (11, "n")]
+
+
+@pytest.mark.parametrize(
+    ("given", "identity"),
+    [("", "asked"), ("..", "asked.."), ("a\nb\u202e\ud800", "a_b__"), ("x" * 300, "x" * 100), ("tool 1/2", "tool 1/2")],
+)
+def test_whatever_a_call_is_called_its_question_can_be_answered(given: str, identity: str) -> None:
+    assert name_question(given, ()) == identity
+    assert name_question(given, {identity}) == f"{identity}#2"
 
 
 def test_a_change_that_is_only_shown_is_what_the_tool_was_given() -> None:

@@ -49,8 +49,13 @@ def test_a_command_is_told_from_its_first_word_to_its_last() -> None:
 def test_a_file_that_is_written_through_us_is_told_with_its_call() -> None:
     given = {"content": "mock-written\n", "filePath": "mock_written.txt"}
     wire = load_recorded("opencode-write")
+    started, _, answered = _permission_events("toolu_mock225", "write", given)
+    stated = next(each.input for each in wire.events if isinstance(each, PermissionAsked))
+    assert stated == {**given, "filepath": "/WORK/mock_written.txt", "diff": stated["diff"]}
     assert wire.events[2:] == [
-        *_permission_events("toolu_mock225", "write", given),
+        started,
+        PermissionAsked(id="toolu_mock225", tool="write", input=stated),
+        answered,
         FileChanged(path="/WORK/mock_written.txt", change="added", id="toolu_mock225"),
         ToolCompleted(id="toolu_mock225", name="write", output="Wrote file successfully."),
         _DONE,

@@ -60,6 +60,46 @@ test("a fence that never ends, and texts made to be slow, are read at once", () 
   assert.ok(Date.now() - begin < 3000, `${Date.now() - begin} ms`);
 });
 
+test("a line of 100,000 characters is read in one pass, however it is made", () => {
+  const [much, spaces] = [100_000, " ".repeat(100_000)];
+  const lines = [
+    `# a${spaces}b${spaces}#x`, `#${spaces}x`, `a|b\n|-${spaces}x`, `a|b\n${"-|".repeat(much)}x`, `\`\`\`${spaces}\``, `${"~".repeat(much)}\``,
+    `- ${spaces}x\u2028`, `---${spaces}x`, `${"- ".repeat(much)}x`, ">".repeat(much), `> ${spaces}x\u2028`, `1. ${spaces}`,
+  ];
+  for (const line of lines) assert.ok(took(() => parseMarkdown(line)) < 2000, line.slice(0, 10));
+  assert.ok(took(() => oneLine(`a${spaces}b${"\n".repeat(much)}c`)) < 2000);
+  assert.ok(took(() => visibleOutput(`${"\n".repeat(much)}x`)) < 2000);
+});
+
+test("what ends a line of markdown is no part of it", () => {
+  assert.deepEqual(parseMarkdown("##  Two words ##  "), [{ type: "heading", level: 2, children: [{ type: "text", text: "Two words" }] }]);
+  assert.deepEqual(parseMarkdown("# "), [{ type: "heading", level: 1, children: [] }]);
+  assert.deepEqual(parseMarkdown("#no"), [{ type: "paragraph", children: [{ type: "text", text: "#no" }] }]);
+  assert.deepEqual(parseMarkdown("~~~  Py x\n1\n~~~"), [{ type: "code", language: "py", text: "1" }]);
+  assert.equal(parseMarkdown("```a`")[0]?.type, "paragraph");
+  for (const rule of ["|---|:-:|", " :-- | --: ", "--|--"]) assert.equal(parseMarkdown(`a|b\n${rule}\n1|2`)[0]?.type, "table", rule);
+  for (const none of ["|--x|--|", "||", "a|--"]) assert.equal(parseMarkdown(`a|b\n${none}`)[0]?.type, "paragraph", none);
+  assert.equal(visibleOutput("a\n\nb\n\n"), "a\n\nb");
+  assert.equal(oneLine(" \n a \n \n b\t c \n"), "a ␊ b c");
+});
+
+test("a label that looks like another address has the real one beside it", () => {
+  const say = (words: string): string => plain(parseInline(words));
+  assert.equal(say("[https://bank.example/login](https://evil.example/x)"), "https://bank.example/login (evil.example)");
+  assert.equal(say("[at bank.example now](https://evil.example)"), "at bank.example now (evil.example)");
+  assert.equal(say("[bank\u3002example](https://evil.example)"), "bank\u3002example (evil.example)");
+  assert.equal(say("[https://bank.example@evil.example](https://evil.example)"), "https://bank.example@evil.example (evil.example)");
+  for (const fine of ["https://good.example/a", "www.good.example", "good.example", "the docs", "Good. Then"]) {
+    assert.equal(say(`[${fine}](https://good.example/b)`), fine);
+  }
+});
+
+function took(act: () => unknown): number {
+  const begin = performance.now();
+  act();
+  return performance.now() - begin;
+}
+
 const PATCH = `diff --git a/new.md b/new.md
 new file mode 100644
 index 0000000..21371ef

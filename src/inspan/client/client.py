@@ -281,20 +281,35 @@ class Approvals(_Group):
         return await self._call("approvals.list")
 
     async def allow(
-        self, id: str, *, run: str = "", always: bool = False, input: Mapping[str, Any] | None = None
+        self,
+        id: str,
+        *,
+        run: str = "",
+        asked_at: float | None = None,
+        always: bool = False,
+        input: Mapping[str, Any] | None = None,
     ) -> AnsweredQuestion:
-        """Allows a tool once, or `always` in its project; with another `input` in place of the agent's own. `run` tells
-        apart those of several runs."""
-        changed = _to_dict(input)
-        return await self._call("approvals.answer", id=id, run=run, allowed=True, always=always, input=changed)
+        """Allows a tool once, or `always` in its project; with another `input` in place of the agent's own.
 
-    async def deny(self, id: str, *, run: str = "", reason: str = "") -> AnsweredQuestion:
+        The `id` is whole. `run` tells apart those of several runs; with `asked_at`, as it was listed, nothing is
+        allowed that was asked later by the same id: that raises `CommandRefused`.
+        """
+        which = {"id": id, "run": run, "asked_at": asked_at}
+        return await self._call("approvals.answer", **which, allowed=True, always=always, input=_to_dict(input))
+
+    async def deny(
+        self, id: str, *, run: str = "", asked_at: float | None = None, reason: str = ""
+    ) -> AnsweredQuestion:
         """Refuses a tool, or an answer; the agent is told the reason."""
-        return await self._call("approvals.answer", id=id, run=run, allowed=False, reason=reason)
+        which = {"id": id, "run": run, "asked_at": asked_at}
+        return await self._call("approvals.answer", **which, allowed=False, reason=reason)
 
-    async def answer(self, id: str, answers: Mapping[str, str], *, run: str = "") -> AnsweredQuestion:
+    async def answer(
+        self, id: str, answers: Mapping[str, str], *, run: str = "", asked_at: float | None = None
+    ) -> AnsweredQuestion:
         """Answers a question, by its text."""
-        return await self._call("approvals.answer", id=id, run=run, answers=_to_dict(answers))
+        which = {"id": id, "run": run, "asked_at": asked_at}
+        return await self._call("approvals.answer", **which, answers=_to_dict(answers))
 
 
 class Budgets(_Group):

@@ -75,7 +75,7 @@ def list_open_approvals(place: Place, _: Nothing) -> ApprovalListing:
 
 def answer_question(place: Place, answer: ApprovalAnswer) -> AnsweredQuestion:
     """Allows or denies what an agent asks for, or answers its question."""
-    asked = find_question(place.state, answer.id, run=answer.run)
+    asked = find_question(place.state, answer.id, run=answer.run, asked_at=answer.asked_at)
     _check_answers(asked.question, answer)
     command = Answer(
         id=asked.question.id,

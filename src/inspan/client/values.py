@@ -145,8 +145,8 @@ class ConfigureRequest(RunName, frozen=True, kw_only=True):
 
 
 class ApprovalAnswer(_Request, frozen=True, kw_only=True):
-    """An answer to the question `id`, or to the only one whose id has this part; where several runs have such a one, to
-    that of `run`.
+    """An answer to the question of exactly this `id`; where several runs have such a one, to that of `run`. With
+    `asked_at`, as it was listed, it is to that question only, and never to a later one of the same id.
 
     A permission is given or not; `always` keeps it for the project, `input` takes the place of the tool's own. To a
     question belong `answers`, by its text.
@@ -154,6 +154,7 @@ class ApprovalAnswer(_Request, frozen=True, kw_only=True):
 
     id: Name
     run: str = ""
+    asked_at: float | None = None
     allowed: bool = True
     always: bool = False
     reason: str = ""

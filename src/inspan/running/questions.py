@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from inspan.contracts.permissions import KeptApproval, Rulebook, subject_of
+from inspan.contracts.permissions import KeptApproval, Rulebook
 from inspan.folds.session import OpenQuestion
 from inspan.folds.summary import NOBODY
 from inspan.protocol.commands import ACCEPTED, Answer, Reply, refuse
@@ -93,7 +93,7 @@ class Questions:
         return loop.call_later(self._timeout_s, lambda: self._close(_build_denial(identity, sentence)))
 
     def _remember(self, tool: str, given: object) -> None:
-        kept = KeptApproval(tool=tool, subject=subject_of(given))
+        kept = self._rules.keep(tool, given)
         self._rules = msgspec.structs.replace(self._rules, kept=self._rules.kept | {kept})
         self._keep(kept)
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from inspan.errors import RunNotFound, StateUnusable
+from inspan.errors import CommandRefused, RunNotFound, StateUnusable
 from inspan.folds.session import OpenQuestion, SessionFold
+from inspan.protocol.events import PermissionAsked, QuestionAsked
 from inspan.stores.event_log import iter_log
 from inspan.stores.run_folder import RunFolder, active_runs, is_locked
 
@@ -26,16 +27,34 @@ def list_questions(state: str) -> list[AskedQuestion]:
     return sorted(found, key=lambda each: each.asked_at)
 
 
-def find_question(state: str, name: str, *, run: str = "") -> AskedQuestion:
-    """The open question of this id, or unique part of one, of one `run` where that is named, here or as `RUN/ID`.
+def find_question(state: str, identity: str, *, run: str = "", asked_at: float | None = None) -> AskedQuestion:
+    """The open question of exactly this id, of one `run` where that is named, asked at that time where that is given.
+
+    Raises `RunNotFound`; `CommandRefused` where another question of this id stands there by now.
+    """
+    found = [each for each in _list_asked_by(state, run) if each.question.id == identity]
+    if found and asked_at is not None:
+        found = [each for each in found if each.asked_at == asked_at]
+        if not found:
+            step = "Look at what it asks now: `inspan approvals` lists what is open."
+            raise CommandRefused(f"Another question {identity!r} is open now than the one answered.", next_step=step)
+    return _pick(identity, found)
+
+
+def match_question(state: str, name: str) -> AskedQuestion:
+    """The open question that somebody names by hand: by its id, by the unique beginning of one, or as `RUN/ID`.
 
     Raises `RunNotFound`.
     """
-    found = _match_questions(_list_asked_by(state, run), name)
+    found = _match_questions(list_questions(state), name)
     before, _, after = name.rpartition("/")
-    if not found and before and after and not run:
+    if not found and before and after:
         with suppress(RunNotFound):  # An id may have a slash of its own.
             found = _match_questions(_list_asked_by(state, before), after)
+    return _pick(name, found)
+
+
+def _pick(name: str, found: Sequence[AskedQuestion]) -> AskedQuestion:
     if len(found) == 1:
         return found[0]
     if found:
@@ -51,7 +70,7 @@ def _list_asked_by(state: str, run: str) -> list[AskedQuestion]:
 
 def _match_questions(questions: Sequence[AskedQuestion], name: str) -> list[AskedQuestion]:
     same = [each for each in questions if each.question.id == name]
-    return same or [each for each in questions if name and name in each.question.id]
+    return same or [each for each in questions if name and each.question.id.startswith(name)]
 
 
 def _tell_apart(name: str, found: Sequence[AskedQuestion]) -> RunNotFound:
@@ -59,7 +78,7 @@ def _tell_apart(name: str, found: Sequence[AskedQuestion]) -> RunNotFound:
     ids = [each.question.id for each in found]
     if len(set(ids)) == len(ids):
         return RunNotFound(
-            f"{name!r} is part of more than one question's id.", next_step=f"Add characters: {', '.join(ids)}."
+            f"{name!r} begins more than one question's id.", next_step=f"Add characters: {', '.join(ids)}."
         )
     names = ", ".join(f"{each.folder.run_id}/{each.question.id}" for each in found)
     return RunNotFound(f"More than one run asks {name!r}.", next_step=f"Name the run, too: {names}.")
@@ -70,8 +89,8 @@ def _questions_of(folder: RunFolder) -> list[AskedQuestion]:
     try:
         for record in iter_log(folder.log):
             fold.add(record.event)
-            for identity in fold.questions:
-                asked_at.setdefault(identity, record.at)
+            if isinstance(record.event, PermissionAsked | QuestionAsked):
+                asked_at[record.event.id] = record.at
     except StateUnusable:
         return []
     return [AskedQuestion(folder, question, asked_at[name]) for name, question in fold.questions.items()]

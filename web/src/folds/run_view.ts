@@ -41,7 +41,7 @@ export class RunFold {
   model = "";
   sessionId = "";
   tools: string[] = [];
-  questions = new Map<string, Asked>();
+  questions = new Map<string, { question: Asked; askedAt: number }>();
   files = new Map<string, string>();
   calls: ModelCall[] = [];
   totals: Totals = {
@@ -144,7 +144,7 @@ export class RunFold {
   }
 
   get state(): LiveState {
-    const question = [...this.questions.values()][0];
+    const question = [...this.questions.values()][0]?.question;
     const tool = this.tool;
     return {
       status: this.status,
@@ -400,13 +400,13 @@ export class RunFold {
     const id = text(event, "id");
     if (event.kind === "permission_asked") {
       const [tool, input, reason] = [text(event, "tool"), event["input"], text(event, "reason")];
-      if (event["settled"] !== true) this.questions.set(id, { kind: "permission_asked", id, tool, input, reason });
+      if (event["settled"] !== true) this.questions.set(id, { question: { kind: "permission_asked", id, tool, input, reason }, askedAt: at.t });
       const item = { type: "permission", n: at.n, t: at.t, id, tool, input, reason, answer: null } as const;
       this.places.set(`question ${id}`, this.push(item));
       this.mark(at, "question", `allow ${subjectOf(input) || tool}?`);
     } else {
       const questions = (Array.isArray(event["questions"]) ? event["questions"] : []) as OneQuestion[];
-      this.questions.set(id, { kind: "question_asked", id, questions });
+      this.questions.set(id, { question: { kind: "question_asked", id, questions }, askedAt: at.t });
       this.places.set(
         `question ${id}`,
         this.push({ type: "question", n: at.n, t: at.t, id, questions, answer: null }),
@@ -654,7 +654,7 @@ export function addUsage(sum: Usage, more: Usage | null | undefined): Usage {
 
 /** The beginning of what was said, without the marks of its writing. */
 function firstLine(said: string): string {
-  const line = said.trim().split("\n", 1)[0] ?? "";
+  const line = said.trimStart().slice(0, 1000).split("\n", 1)[0] ?? "";
   const bare = line.replace(/^(?:#{1,6}|>|[-*+])\s+/, "").replace(/(\*\*|__|`)(.+?)\1/g, "$2");
   return bare.trim().slice(0, 120);
 }

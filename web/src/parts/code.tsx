@@ -43,7 +43,7 @@ const MOST_LINES = 2000;
 
 /** What a tool put out: its last lines, or all of it. */
 export const Output = memo((props: { text: string; open: boolean; failed: boolean; onToggle: () => void }) => {
-  const lines = visibleOutput(props.text).replace(/\n+$/, "").split("\n");
+  const lines = visibleOutput(props.text).split("\n");
   if (lines.length === 1 && !lines[0]) return null;
   const folds = lines.length > TAIL_LINES + 1;
   const shown = !folds ? lines : props.open ? lines.slice(-MOST_LINES) : lines.slice(-TAIL_LINES);

@@ -14,9 +14,14 @@ import { Elapsed, TextArea, Trouble, useProblem } from "./small.tsx";
 // The height of a line of what is asked for, as the style says.
 const LINE_PX = 20;
 
+/** Which question it is: an id may come again once its question is closed, and another run may have the same. */
+export function keyOfQuestion({ run_id: run, asked_at: at, question }: OpenQuestion): string {
+  return `${run} ${question.id} ${at}`;
+}
+
 export async function answer(asked: OpenQuestion, given: Answer): Promise<void> {
-  await post(`/approvals/${encodeURIComponent(asked.question.id)}`, { ...given, run: asked.run_id });
-  questions.value = questions.value.filter((each) => each.run_id !== asked.run_id || each.question.id !== asked.question.id);
+  await post(`/approvals/${encodeURIComponent(asked.question.id)}`, { ...given, run: asked.run_id, asked_at: asked.asked_at });
+  questions.value = questions.value.filter((each) => keyOfQuestion(each) !== keyOfQuestion(asked));
   refreshSoon();
 }
 
@@ -65,6 +70,7 @@ function PermissionForm({ asked, question, agent, readOnly, keys, seen }: FormPr
   const subject = subjectOf(question.input);
   const command = commandOf(question.input);
   const rest = JSON.stringify(question.input ?? {}, null, 2);
+  const hasMore = Boolean(subject) && subject !== rest && !isOnlySubject(question.input, subject);
   const beginEdit = (): void => {
     setEdited(command ?? rest);
     setMode("edit");
@@ -81,7 +87,7 @@ function PermissionForm({ asked, question, agent, readOnly, keys, seen }: FormPr
   useKeys(keys && !readOnly ? own : {});
   return (
     <>
-      <h2 class="question-title">
+      <h2 class="question-title" data-seen>
         <GlyphIcon glyph="person" />
         <span>
           {visible(agent || "The agent")} wants to use <b>{visible(question.tool)}</b>
@@ -90,17 +96,21 @@ function PermissionForm({ asked, question, agent, readOnly, keys, seen }: FormPr
           <Elapsed since={asked.asked_at} /> ago
         </small>
       </h2>
-      {question.reason ? <p class="question-reason dim">{visible(question.reason)}</p> : null}
       {mode === "edit" ? (
         <TextArea label="What it may do instead" value={edited} onInput={setEdited} mono focus />
       ) : (
         <Subject text={visible(subject || rest)} />
       )}
-      {subject && subject !== rest && !isOnlySubject(question.input, subject) ? (
-        <details class="question-input">
-          <summary>all of its input</summary>
-          <pre>{visible(rest)}</pre>
-        </details>
+      {question.reason || hasMore ? (
+        <div class="question-about" tabIndex={0} role="group" aria-label="What it says of it">
+          {question.reason ? <p class="dim">{visible(question.reason)}</p> : null}
+          {hasMore ? (
+            <details>
+              <summary>all of its input</summary>
+              <pre>{visible(rest)}</pre>
+            </details>
+          ) : null}
+        </div>
       ) : null}
       {wrong ? <p class="field-problem">{wrong}</p> : null}
       {problem ? <Trouble error={problem} /> : null}
@@ -113,7 +123,7 @@ function PermissionForm({ asked, question, agent, readOnly, keys, seen }: FormPr
         <div class="buttons">
           {mode === "ask" ? (
             <>
-              <button type="button" class="button button-approve" disabled={busy} aria-disabled={!seen.isSeen} onClick={() => giveSeen({ allowed: true })}>
+              <button type="button" class="button button-approve" data-seen disabled={busy} aria-disabled={!seen.isSeen} onClick={() => giveSeen({ allowed: true })}>
                 Approve <kbd>a</kbd>
               </button>
               <button type="button" class="button button-deny" disabled={busy} onClick={() => setMode("deny")}>
@@ -127,7 +137,7 @@ function PermissionForm({ asked, question, agent, readOnly, keys, seen }: FormPr
                 class="button"
                 disabled={busy}
                 aria-disabled={!seen.isSeen}
-                title="For good in this project: this tool with exactly this command or file"
+                title="For good in this project: this tool with exactly this command, file or input"
                 onClick={() => giveSeen({ allowed: true, always: true })}
               >
                 Always here
@@ -174,7 +184,7 @@ function Subject({ text }: { text: string }) {
     };
   }, [text]);
   return (
-    <div class={`subject-box ${more ? "subject-cut" : ""}`}>
+    <div class={`subject-box ${more ? "subject-cut" : ""}`} data-seen>
       <pre class="question-subject" tabIndex={0} role="group" aria-label="What it wants to do" ref={box}>
         {text}
       </pre>
@@ -205,7 +215,7 @@ function AnswerForm({ asked, question, agent, readOnly, keys, seen }: FormProps<
         send();
       }}
     >
-      <h2 class="question-title">
+      <h2 class="question-title" data-seen>
         <GlyphIcon glyph="person" />
         <span>{visible(agent || "The agent")} asks</span>
         <small>
@@ -255,7 +265,7 @@ function AnswerForm({ asked, question, agent, readOnly, keys, seen }: FormProps<
           <button type="submit" class="button button-approve" disabled={busy || !isWhole}>
             Answer
           </button>
-          <button type="button" class="button button-deny" disabled={busy} aria-disabled={!seen.isSeen} onClick={refuse}>
+          <button type="button" class="button button-deny" data-seen disabled={busy} aria-disabled={!seen.isSeen} onClick={refuse}>
             Refuse to answer <kbd>d</kbd>
           </button>
         </div>

@@ -21,12 +21,14 @@ export interface ListItem {
   children: Block[];
 }
 
-const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^\s`]*)[^`]*$/;
-const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
+// Each of these is done in one pass, whatever the line: what begins a line is matched from its start, and what ends it is
+// looked for from its end.
+const FENCE = /^ {0,3}(`{3,}|~{3,})/;
+const HEADING = /^ {0,3}(#{1,6})\s/;
 const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/;
-const ITEM = /^( {0,7})([-*+]|\d{1,9}[.)])(\s+|$)(.*)$/;
-const QUOTE = /^ {0,3}> ?(.*)$/;
-const TABLE_RULE = /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
+const ITEM = /^( {0,7})([-*+]|\d{1,9}[.)])(\s+|$)(.*)$/s;
+const QUOTE = /^ {0,3}> ?(.*)$/s;
+const TABLE_CELL = /^:?-+:?$/;
 // Deeper than anybody reads: what a hostile text would nest further is left as it is.
 const MAX_DEPTH = 8;
 const MAX_INLINE = 20_000;
@@ -42,11 +44,11 @@ export function parseMarkdown(source: string, depth = 0): Block[] {
   let at = 0;
   while (at < lines.length) {
     const line = lines[at] ?? "";
-    const fence = FENCE.exec(line);
+    const fence = readFence(line);
     if (fence) {
       flush();
-      const end = findFence(lines, at + 1, fence[1] ?? "```");
-      blocks.push({ type: "code", language: (fence[2] ?? "").toLowerCase(), text: lines.slice(at + 1, end).join("\n") });
+      const end = findFence(lines, at + 1, fence.mark);
+      blocks.push({ type: "code", language: fence.language, text: lines.slice(at + 1, end).join("\n") });
       at = end + 1;
       continue;
     }
@@ -58,7 +60,8 @@ export function parseMarkdown(source: string, depth = 0): Block[] {
     const heading = HEADING.exec(line);
     if (heading) {
       flush();
-      blocks.push({ type: "heading", level: heading[1]?.length ?? 1, children: parseInline(heading[2] ?? "") });
+      const words = trimHashes(line.slice(heading[0].length));
+      blocks.push({ type: "heading", level: heading[1]?.length ?? 1, children: parseInline(words) });
       at += 1;
       continue;
     }
@@ -86,7 +89,7 @@ export function parseMarkdown(source: string, depth = 0): Block[] {
       at = next;
       continue;
     }
-    if (line.includes("|") && TABLE_RULE.test(lines[at + 1] ?? "") && (lines[at + 1] ?? "").includes("-")) {
+    if (line.includes("|") && isTableRule(lines[at + 1] ?? "")) {
       const head = splitRow(line);
       if (head.length > 1 || line.trim().startsWith("|")) {
         flush();
@@ -105,6 +108,26 @@ export function parseMarkdown(source: string, depth = 0): Block[] {
   }
   flush();
   return blocks;
+}
+
+/** The line that begins a block of code: its mark, and the language that it names. */
+function readFence(line: string): { mark: string; language: string } | null {
+  const begin = FENCE.exec(line);
+  const rest = line.slice(begin?.[0].length);
+  if (!begin || rest.includes("`")) return null;
+  return { mark: begin[1] ?? "```", language: (rest.trim().split(/\s/, 1)[0] ?? "").toLowerCase() };
+}
+
+/** A heading without the spaces around it and the marks that close it. */
+function trimHashes(words: string): string {
+  const trimmed = words.trim();
+  let end = trimmed.length;
+  while (end && trimmed[end - 1] === "#") end -= 1;
+  return trimmed.slice(0, end).trimEnd();
+}
+
+function isTableRule(line: string): boolean {
+  return splitCells(line).every((cell) => TABLE_CELL.test(cell.trim()));
 }
 
 function findFence(lines: readonly string[], from: number, fence: string): number {
@@ -134,7 +157,7 @@ function parseList(lines: readonly string[], from: number, depth: number): [Bloc
       if (!line.trim()) {
         const next = lines[at + 1] ?? "";
         if (!next.trim() || next.length - next.trimStart().length < content) break;
-      } else if (leading <= indent && (ITEM.test(line) || HEADING.test(line) || FENCE.test(line) || QUOTE.test(line))) break;
+      } else if (leading <= indent && (ITEM.test(line) || HEADING.test(line) || readFence(line) || QUOTE.test(line))) break;
       else if (leading < indent) break;
       inner.push(line.slice(Math.min(leading, content)));
       at += 1;
@@ -149,9 +172,12 @@ function parseList(lines: readonly string[], from: number, depth: number): [Bloc
   return [{ type: "list", ordered, start, items }, Math.max(at, from + 1)];
 }
 
+function splitCells(line: string): string[] {
+  return line.trim().replace(/^\|/, "").replace(/\|$/, "").split(/(?<!\\)\|/);
+}
+
 function splitRow(line: string): string[] {
-  const inner = line.trim().replace(/^\|/, "").replace(/\|$/, "");
-  return inner.split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
+  return splitCells(line).map((cell) => cell.trim().replaceAll("\\|", "|"));
 }
 
 const INLINE =
@@ -176,8 +202,12 @@ export function parseInline(source: string, depth = 0): Inline[] {
     else if (found["link"]) {
       const href = safeAddress((found["target"] ?? "").replace(/^<|>$/g, ""));
       // An address that is not followed is shown, so that nobody believes the label.
-      if (href) parts.push({ type: "link", href, children: parseInline(found["label"] ?? "", depth + 1) });
-      else say(match[0]);
+      if (href) {
+        const label = found["label"] ?? "";
+        parts.push({ type: "link", href, children: parseInline(label, depth + 1) });
+        const { host } = new URL(href);
+        if (namesOtherHost(label, host)) say(` (${host})`);
+      } else say(match[0]);
     } else if (found["url"]) {
       const href = safeAddress(found["url"]);
       if (href) parts.push({ type: "link", href, children: [{ type: "text", text: found["url"] }] });
@@ -190,6 +220,18 @@ export function parseInline(source: string, depth = 0): Inline[] {
   }
   say(source.slice(end));
   return parts;
+}
+
+// What a reader takes for the dot of an address.
+const DOT = /[^\s.][.\u2024\u3002\uff0e\uff61][^\s.]/u;
+
+/** Whether a label looks like an address that leads elsewhere. */
+function namesOtherHost(label: string, host: string): boolean {
+  return label.split(/\s/).some((word) => {
+    if (!DOT.test(word)) return false;
+    const named = word.replace(/^https?:\/\//i, "").split(/[/?#]/, 1)[0] ?? "";
+    return ![host, `www.${host}`].includes(named.toLowerCase()) && `www.${named.toLowerCase()}` !== host;
+  });
 }
 
 /** An address that may be a link: of the web, without a name or password in it; else nothing. */

@@ -8,19 +8,26 @@ const TAGS = /[\u{e0000}-\u{e007f}]/gu;
 // Colours of a terminal say nothing here. What else a terminal would do stays to be seen.
 const COLOURS = /\u001b\[[0-9;:]*m/g;
 
+// More than fits on any screen.
+const MOST_OF_A_LINE = 2000;
+
 /** A text in which nothing is hidden. */
 export function visible(text: string): string {
   return text.replace(HIDDEN, spell).replace(TAGS, spell);
 }
 
-/** What a tool has put out: line ends of other systems and colours are taken out first. */
+/** What a tool has put out, without line ends at its end: those of other systems and colours are taken out first. */
 export function visibleOutput(text: string): string {
-  return visible(text.replace(COLOURS, "").replace(/\r\n/g, "\n"));
+  const plain = text.replace(COLOURS, "").replace(/\r\n/g, "\n");
+  let end = plain.length;
+  while (end && plain[end - 1] === "\n") end -= 1;
+  return visible(plain.slice(0, end));
 }
 
-/** On one line, as in a list: where a line of it ends can be seen. */
+/** On one line, as in a list: where a line of it ends can be seen. Of a long text, the beginning. */
 export function oneLine(text: string): string {
-  return visible(text.trim().replace(/\s*\n\s*/g, " ␊ ").replace(/[ \t]+/g, " "));
+  const lines = text.trimStart().slice(0, MOST_OF_A_LINE).split("\n").map((line) => line.trim());
+  return visible(lines.filter(Boolean).join(" ␊ ").replace(/[ \t]+/g, " "));
 }
 
 function spell(character: string): string {

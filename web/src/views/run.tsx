@@ -13,7 +13,7 @@ import { useKeys } from "../keys.ts";
 import { go } from "../navigate.ts";
 import { GlyphIcon, SignIcon } from "../parts/icons.tsx";
 import { RunLink } from "../parts/items.tsx";
-import { QuestionBox } from "../parts/question.tsx";
+import { keyOfQuestion, QuestionBox } from "../parts/question.tsx";
 import { Command, Cost, Countdown, Duration, Elapsed, IconButton, SpentBar, State, TextArea, Trouble, useProblem } from "../parts/small.tsx";
 import { Timeline } from "../parts/timeline.tsx";
 import { formatRoute, NO_FILTERS, type RunTab } from "../routes.ts";
@@ -174,7 +174,7 @@ export function RunPage({ run, tab, at }: { run: string; tab: RunTab; at: number
               )}
               {replay ? <ReplayBar model={model} /> : null}
               {open.map((each, index) => (
-                <QuestionBox key={each.question.id} asked={each} agent={text(fold.started ?? { kind: "" }, "agent")} readOnly={readOnly} keys={index === 0} />
+                <QuestionBox key={keyOfQuestion(each)} asked={each} agent={text(fold.started ?? { kind: "" }, "agent")} readOnly={readOnly} keys={index === 0} />
               ))}
               {replay ? null : <Composer model={model} fold={fold} short={short} readOnly={readOnly} />}
             </>
@@ -203,10 +203,11 @@ function stateOf(fold: RunFold, loading: boolean): StateWords {
 /** What the log says is asked, where the server still waits for it; in the server's own words where they are there. */
 function openQuestions(fold: RunFold, model: RunModel, asked: readonly OpenQuestion[]): OpenQuestion[] {
   const id = model.details.value?.run_id ?? model.run;
-  const known = asked.filter((each) => each.run_id === id && fold.questions.has(each.question.id));
-  const ids = new Set(known.map((each) => each.question.id));
-  const own = [...fold.questions.values()].filter((each) => !ids.has(each.id));
-  return [...known, ...own.map((question) => ({ run_id: id, asked_at: fold.state.since ?? 0, question }))];
+  const own = [...fold.questions.values()].map(({ question, askedAt }) => ({ run_id: id, asked_at: askedAt, question }));
+  const keys = new Set(own.map(keyOfQuestion));
+  const known = asked.filter((each) => keys.has(keyOfQuestion(each)));
+  const told = new Set(known.map(keyOfQuestion));
+  return [...known, ...own.filter((each) => !told.has(keyOfQuestion(each)))];
 }
 
 function useSpokenState(words: StateWords, silent: boolean): void {

@@ -8,7 +8,7 @@ import { describeRun, needsPerson } from "../folds/state_words.ts";
 import { useKeys } from "../keys.ts";
 import { go } from "../navigate.ts";
 import { SignIcon } from "../parts/icons.tsx";
-import { QuestionBox } from "../parts/question.tsx";
+import { keyOfQuestion, QuestionBox } from "../parts/question.tsx";
 import { Command, Cost, Duration, Elapsed, Empty, SpentBar, State, Trouble } from "../parts/small.tsx";
 import { type Filters, formatRoute, NO_FILTERS, runAddress } from "../routes.ts";
 import { loadMore, questions, refreshSoon, runList, setFilters } from "../runs_store.ts";
@@ -50,7 +50,8 @@ export function RunsPage({ filters }: { filters: Filters }) {
     setChosen(next.run_id);
     const row = document.getElementById(`run-${next.run_id}`);
     row?.focus({ preventScroll: true });
-    row?.scrollIntoView({ block: "nearest" });
+    // With what it asks, which takes an answer where it can be seen.
+    (row?.closest(".need") ?? row)?.scrollIntoView({ block: "nearest" });
   };
   const question = current && asked.find((each) => each.run_id === current.run_id);
   useKeys({
@@ -251,7 +252,7 @@ function NeedsRow(props: { run: RunInfo; asked: readonly OpenQuestion[]; chosen:
         </span>
       </a>
       {props.asked.map((each, index) => (
-        <QuestionBox key={each.question.id} asked={each} agent={run.agent} readOnly={props.readOnly} keys={props.chosen && index === 0} />
+        <QuestionBox key={keyOfQuestion(each)} asked={each} agent={run.agent} readOnly={props.readOnly} keys={props.chosen && index === 0} />
       ))}
       {props.asked.length ? null : <State words={describeRun(run)} />}
     </li>

@@ -9,7 +9,7 @@ from inspan.protocol.commands import Answer
 from inspan.protocol.events import QuestionAsked
 from inspan.protocol.wire import DECODE_ERRORS
 from inspan.runs.control_client import command_session
-from inspan.runs.questions import AskedQuestion, find_question
+from inspan.runs.questions import AskedQuestion, match_question
 from inspan.stores.paths import state_home
 
 
@@ -22,9 +22,9 @@ from inspan.stores.paths import state_home
 def command(question: str, always: bool, changed: str | None, answers: tuple[str, ...], as_json: bool) -> None:
     """Allow what an agent asks for, or answer its question.
 
-    ID is that of the question, or a part of it, or RUN/ID: `inspan approvals` lists them.
+    ID is that of the question, or its beginning, or RUN/ID: `inspan approvals` lists them.
     """
-    asked = find_question(state_home(), question)
+    asked = match_question(state_home(), question)
     answer = Answer(
         id=asked.question.id, always=always, input=_parse_input(changed), answers=_match_answers(asked, answers)
     )

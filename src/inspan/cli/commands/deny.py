@@ -5,7 +5,7 @@ import click
 from inspan.cli.output import print_json
 from inspan.protocol.commands import Answer
 from inspan.runs.control_client import command_session
-from inspan.runs.questions import find_question
+from inspan.runs.questions import match_question
 from inspan.stores.paths import state_home
 
 
@@ -16,9 +16,9 @@ from inspan.stores.paths import state_home
 def command(question: str, why: str, as_json: bool) -> None:
     """Refuse what an agent asks for; it goes on without it.
 
-    ID is that of the question, or a part of it, or RUN/ID: `inspan approvals` lists them.
+    ID is that of the question, or its beginning, or RUN/ID: `inspan approvals` lists them.
     """
-    asked = find_question(state_home(), question)
+    asked = match_question(state_home(), question)
     answer = Answer(id=asked.question.id, allowed=False, reason=why)
     command_session(asked.folder, answer)
     if as_json:

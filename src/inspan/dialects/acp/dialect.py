@@ -30,6 +30,7 @@ from inspan.protocol.task import Mode, Task
 from inspan.protocol.usage import SessionTotals
 from inspan.protocol.wire import DECODE_ERRORS
 
+from ..question_ids import name_question
 from .handshake import AUTH_REQUIRED, PROMPT, SESSIONS, Handshake, Step, describe_error
 from .policy import Decision, answer_with, decide
 from .profile import AcpProfile
@@ -275,8 +276,11 @@ class AcpDialect:
             options=options,
         )
         if self._asks and self._is_open(call, decision):
-            self._open_requests[call.id] = _OpenRequest(message.id, options, call)
-            asked = PermissionAsked(id=call.id, tool=self._name_tool(call), input=call.input or None, reason=call.title)
+            identity = name_question(call.id, self._open_requests)
+            self._open_requests[identity] = _OpenRequest(message.id, options, call)
+            asked = PermissionAsked(
+                id=identity, tool=self._name_tool(call), input=call.input or None, reason=call.title
+            )
             return DialectOutput([*self._turn.flush(), *events, asked])
         if not decision.allowed:
             call.refusal = decision.reason

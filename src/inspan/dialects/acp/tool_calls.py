@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from inspan.contracts.permissions import drop_subjects
 from inspan.protocol.events import (
     Change,
     CommandExecuted,
@@ -85,16 +86,16 @@ class ToolCalls:
         return [event for call, failed in waiting.values() for event in self._end(call, failed=failed)]
 
     def handle_permission_request(self, update: Mapping[str, Any]) -> tuple[ToolCall, list[Event]]:
-        """Takes in what a request for permission says of its call, which has begun by then."""
+        """Takes in what a request for permission says of its call, which has begun by then.
+
+        What it states counts, whatever was told of the call before: that is what will be done.
+        """
         identity = str(update.get("toolCallId") or "")
         known = self._open[identity].input if identity in self._open else None
-        if known:
-            # Its input is known; some show another form of it here, to be looked at by a person. Of a call that is
-            # pending it may be but the folder.
-            shown = as_object(update.get("rawInput"))
-            update = {**update, "rawInput": known if as_object(known).keys() - {"cwd"} else {**shown, **known}}
         call = self._merge_update(identity, update)
-        if not call.input and not call.started:
+        call.name = self._find_stated_name(update) or call.name
+        call.input = _state_again(known, update.get("rawInput"))
+        if not call.input:
             call.input = self._inputs.get(identity) or _find_shown_input(call, update)
         return call, self._start(call)
 
@@ -132,10 +133,13 @@ class ToolCalls:
         return call
 
     def _find_name(self, update: Mapping[str, Any]) -> str:
+        return self._find_stated_name(update) or str(update.get("title") or update.get("kind") or "")
+
+    def _find_stated_name(self, update: Mapping[str, Any]) -> str:
+        """The name of the tool, where an update has it apart from what it shows to a person."""
         if self._profile.find_tool_name and (found := self._profile.find_tool_name(update)):
             return found
-        named = update.get("name") or find_in_meta(update, "toolName")
-        return str(named or update.get("title") or update.get("kind") or "")
+        return str(update.get("name") or find_in_meta(update, "toolName") or "")
 
     def _take_meta(self, call: ToolCall, meta: Mapping[str, Any]) -> None:
         for field in _STREAMED:
@@ -205,6 +209,15 @@ class ToolCalls:
         if call.kind == "delete":
             found = dict.fromkeys(found, _DELETED)
         return [FileChanged(path=path, change=self._written.pop(path, found[path]), id=call.id) for path in found]
+
+
+def _state_again(known: Any, stated: Any) -> Any:
+    """An input that was told before, with what is stated of it now: another subject takes the place of the first."""
+    before, now = as_object(known), as_object(stated)
+    if not before or not now:
+        return stated or known
+    fresh = {name: value for name, value in now.items() if value not in (None, "", [], {})}
+    return {**(before if drop_subjects(fresh) == fresh else drop_subjects(before)), **fresh}
 
 
 def _has_output(update: Mapping[str, Any]) -> bool:

@@ -4,9 +4,12 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from inspan.contracts.dialect import NO_OUTPUT, DialectOutput
 from inspan.dialects.elicitation import fill_form, read_questions
 from inspan.dialects.json_values import Json, as_object, as_objects, get_text
+from inspan.dialects.question_ids import name_question
 from inspan.framing import jsonrpc
 from inspan.framing.jsonrpc import Id, Message
 from inspan.protocol.commands import Answer
@@ -99,8 +102,9 @@ class ServerQuestions:
         return "", f"mcp__{server}"
 
     def _ask(self, message: Message, spell: Spell, asked: PermissionAsked) -> DialectOutput:
-        self._asked[asked.id] = _Asked(message.id, spell)
-        return DialectOutput([asked])
+        identity = name_question(asked.id, self._asked)
+        self._asked[identity] = _Asked(message.id, spell)
+        return DialectOutput([msgspec.structs.replace(asked, id=identity)])
 
     def _on_user_input(self, message: Message, params: Json) -> DialectOutput:
         names = {get_text(each, "question"): get_text(each, "id") for each in as_objects(params.get("questions"))}
@@ -109,7 +113,7 @@ class ServerQuestions:
             given = {names[text]: {"answers": [words]} for text, words in answer.answers.items() if text in names}
             return {"answers": given}
 
-        identity = get_text(params, "itemId")
+        identity = name_question(get_text(params, "itemId"), self._asked)
         self._asked[identity] = _Asked(message.id, spell)
         return DialectOutput([QuestionAsked(id=identity, questions=_read_questions(params))])
 
