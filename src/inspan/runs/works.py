@@ -29,6 +29,11 @@ def list_needing(state: str, *, lost: bool) -> set[str]:
     return needing
 
 
+def list_failed(state: str) -> set[str]:
+    """Those that ended and did not do what they were asked for: somebody may go on with them."""
+    return {row.run_id for row in list_ended(state) if row.work and row.outcome != "completed"}
+
+
 def find_last_work(state: str, work: Work, *, scope: Scope) -> RunFolder:
     """The last loop, or the last blueprint, of a project; raises `RunNotFound`."""
     living = [folder for folder in list_active_folders(state) if is_in_scope(folder, scope)]
