@@ -188,6 +188,21 @@ def test_killed_it_goes_on_and_runs_nothing_twice(repository: Repository) -> Non
     assert (again.returncode, again.stdout) == (0, "")
 
 
+def test_it_goes_on_with_as_many_at_a_time_as_before(repository: Repository) -> None:
+    cli_env = repository.cli_env
+    process = cli_env.start(*repository.build("set n to 1", "--jobs", "1", "--times", "2", scripted=IDLE))
+    loop = wait_until(lambda: repository.lines, "the first cell")[0]["loop"]
+    cli_env.wait_for_events(loop, "attempt_started")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=120)
+    cli_env.wait_for_end(loop)
+    before = len(repository.lines)
+    cli_env.scenario(SET_ONE, "scripted")
+    done = cli_env.inspan("compare", "--resume", "@last")
+    assert done.returncode == 0, done.stderr
+    assert [line["kind"] for line in repository.lines[before:]] == ["cell_started", "cell_ended"] * 2
+
+
 def test_interrupted_it_stops_its_loops_and_can_go_on(repository: Repository) -> None:
     cli_env = repository.cli_env
     process = cli_env.start(*repository.build("set n to 1", scripted=IDLE))
