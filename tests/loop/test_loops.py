@@ -110,6 +110,21 @@ def test_a_loop_that_gets_nowhere_is_ended_and_says_so(loops: Loops) -> None:
     assert "3 attempts in a row came to the same failure of 'echo no; false'" in loop.stderr
 
 
+@pytest.mark.parametrize("quiet", [(), ("-q",)], ids=["told", "quiet"])
+def test_the_answer_of_the_attempt_that_did_it_is_on_stdout(loops: Loops, quiet: tuple[str, ...]) -> None:
+    words = loops.build(*quiet, "--check", 'test "$(cat n)" -ge 2', model=loops.cli_env.scenario(COUNT_UP))
+    done = loops.cli_env.inspan(*words)
+    assert (done.returncode, done.stdout) == (0, "Done.\n")
+    assert (done.stderr == "") == bool(quiet), done.stderr
+
+
+def test_quiet_or_not_a_loop_that_failed_says_why_and_has_no_answer(loops: Loops) -> None:
+    model = loops.cli_env.scenario(SAY)
+    done = loops.cli_env.inspan(*loops.build("-q", "--check", "false", "--max-restarts", "0", model=model))
+    assert (done.returncode, done.stdout) == (6, "")
+    assert "max_restarts" in done.stderr and "attempt" not in done.stderr
+
+
 def test_restarts_are_limited(loops: Loops) -> None:
     check = ("--check", "false", "--max-restarts", "1", "--no-progress", "0")
     loop = loops.run(*check, model=loops.cli_env.scenario(SAY))
