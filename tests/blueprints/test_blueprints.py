@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from inspan.protocol.ids import make_short_name
 from tests.cli_env import kill_process, processes_of, wait_until
 
 from .conftest import Blueprints
@@ -174,6 +175,19 @@ def test_a_person_is_waited_for(blueprints: Blueprints) -> None:
     assert cli_env.inspan("approve", "ask", "--answer", "left").returncode == 0
     assert cli_env.inspan("wait", run).returncode == 0
     assert (cli_env.work / "way").read_text() == "left\n"
+
+
+def test_whoever_follows_sees_what_is_asked_and_how_to_answer(blueprints: Blueprints) -> None:
+    cli_env = blueprints.cli_env
+    process = cli_env.start(*blueprints.build(blueprints.write(_ASK)))
+    (run,) = wait_until(blueprints.list_ids, "the blueprint")
+    cli_env.wait_for_events(run, "question_asked")
+    words = ("approve", f"{make_short_name(run)}/ask", "--answer")
+    assert cli_env.inspan(*words, "left").returncode == 0
+    _, stderr = process.communicate(timeout=120)
+    told = stderr.decode()
+    assert (process.returncode, "? Which way? (left / right)\n" in told) == (0, True), told
+    assert f"  → inspan {' '.join(words)} TEXT\n" in told and "  left\n" in told, told
 
 
 def test_of_two_that_ask_by_the_same_name_each_is_answered(blueprints: Blueprints) -> None:
