@@ -1,7 +1,9 @@
 """Blueprints on the real command line: values by name, side by side, people, failures, limits, ends."""
 
 import json
+import os
 import re
+import signal
 
 import pytest
 
@@ -188,6 +190,21 @@ def test_whoever_follows_sees_what_is_asked_and_how_to_answer(blueprints: Bluepr
     told = stderr.decode()
     assert (process.returncode, "? Which way? (left / right)\n" in told) == (0, True), told
     assert f"  → inspan {' '.join(words)} TEXT\n" in told and "  left\n" in told, told
+
+
+def test_an_answer_that_is_not_confirmed_is_not_said_to_be_lost(blueprints: Blueprints) -> None:
+    cli_env = blueprints.cli_env
+    run = blueprints.start(_ASK)
+    cli_env.wait_for_events(run, "question_asked")
+    os.kill(pid := cli_env.supervisor(run), signal.SIGSTOP)
+    try:
+        done = cli_env.inspan("approve", f"{run}/ask", "--answer", "left")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    told = f"Blueprint {run} did not confirm this in time, and may still take it."
+    assert (done.returncode, told in done.stderr, "chat" in done.stderr) == (1, True, False), done.stderr
+    cli_env.wait_for_end(run)
+    assert (cli_env.work / "way").read_text() == "left\n"
 
 
 def test_of_two_that_ask_by_the_same_name_each_is_answered(blueprints: Blueprints) -> None:
