@@ -179,6 +179,17 @@ def test_a_person_is_waited_for(blueprints: Blueprints) -> None:
     assert (cli_env.work / "way").read_text() == "left\n"
 
 
+def test_files_of_which_nobody_knows_are_told_of_the_node_and_of_all(blueprints: Blueprints) -> None:
+    blueprints.make_repository(kept="1")
+    model = blueprints.cli_env.scenario('[[call]]\nrun = "mv .git gone; rm kept"\n[[call]]\nsay = "Done."\n')
+    run = blueprints.run('[nodes.a]\nkind = "agent"\nagent = "scripted"\nprompt = "do it"\n', model=model)
+    (node,) = blueprints.select(run, "node_ended")
+    assert node["files_unknown"] and blueprints.cli_env.events(run)[-1]["files_unknown"]
+    _, told = blueprints.stderr.split("✔ a: success")
+    assert "  files changed: unknown\n" in told, blueprints.stderr
+    assert ">unknown<" in (blueprints.cli_env.folder(run) / "report.html").read_text()
+
+
 def test_whoever_follows_sees_what_is_asked_and_how_to_answer(blueprints: Blueprints) -> None:
     cli_env = blueprints.cli_env
     process = cli_env.start(*blueprints.build(blueprints.write(_ASK)))

@@ -424,6 +424,13 @@ def checkout(loops: Loops) -> Path:
     return work
 
 
+def test_files_of_which_nobody_knows_are_told_of_the_loop_too(loops: Loops, checkout: Path) -> None:
+    model = loops.cli_env.scenario('[[call]]\nrun = "mv .git gone; touch made"\n[[call]]\nsay = "Done."\n')
+    loop = loops.run(model=model)
+    assert [event["files_unknown"] for event in (*loop.select("attempt_ended"), loop.ended)] == [True, True]
+    assert loop.stderr.count("  files changed: unknown\n") == 2, loop.stderr  # Of the run, and of the loop.
+
+
 def test_what_judges_an_attempt_that_changed_nothing_works_in_its_worktree(loops: Loops, checkout: Path) -> None:
     seen = loops.cli_env.root / "seen"
     check = f"pwd >> {seen}; echo x >> left-by-check; test $(wc -l < left-by-check) -ge 2"

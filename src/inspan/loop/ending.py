@@ -95,6 +95,7 @@ def build_work_end(
         calls_without_cost=cost.unknown_calls,
         model_calls=sum(each.model_calls for each in parts),
         files_changed=files,
+        files_unknown=any(each.files_unknown for each in parts if not isinstance(each, VerdictGiven)),
     )
 
 

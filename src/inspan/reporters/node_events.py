@@ -103,4 +103,5 @@ def build_result_of_node(event: NodeEnded) -> NodeResult:
         not_paid_usd=cost.not_paid_usd if cost else None,
         calls_without_cost=cost.unknown_calls if cost else 0,
         files_changed=tuple(event.files_changed),
+        files_unknown=event.files_unknown,
     )
