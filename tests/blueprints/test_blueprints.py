@@ -190,6 +190,29 @@ def test_files_of_which_nobody_knows_are_told_of_the_node_and_of_all(blueprints:
     assert ">unknown<" in (blueprints.cli_env.folder(run) / "report.html").read_text()
 
 
+_GIVE = """
+    [nodes.j]
+    kind = "command"
+    run = "cat given"
+    [nodes.use]
+    kind = "command"
+    run = 'echo "$PART" > part'
+    env = { PART = "{{j.part}}" }
+    """
+
+
+def test_what_a_command_gives_is_whole_or_said_to_be_cut(blueprints: Blueprints) -> None:
+    given = blueprints.cli_env.work / "given"
+    given.write_text(json.dumps({"long": "x" * 130_000, "part": "yes"}))
+    run = blueprints.run(_GIVE)
+    assert blueprints.nodes(run) == {"j": "success", "use": "success"}, blueprints.stderr
+    assert (blueprints.cli_env.work / "part").read_text() == "yes\n"
+    given.write_text(json.dumps({"long": "x" * 140_000, "part": "yes"}))
+    run = blueprints.run(_GIVE)
+    assert blueprints.nodes(run) == {"j": "success", "use": "failed"}
+    assert "j was too long to be kept whole" in blueprints.stderr and '{ j = "stdout" }' in blueprints.stderr
+
+
 def test_whoever_follows_sees_what_is_asked_and_how_to_answer(blueprints: Blueprints) -> None:
     cli_env = blueprints.cli_env
     process = cli_env.start(*blueprints.build(blueprints.write(_ASK)))
