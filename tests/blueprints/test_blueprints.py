@@ -121,6 +121,31 @@ def test_two_cannot_go_on_with_the_same_one(blueprints: Blueprints) -> None:
     assert blueprints.code == 2 and f"{second} goes on with it." in blueprints.stderr
 
 
+def test_a_part_whose_rounds_are_spent_is_gone_on_with(blueprints: Blueprints) -> None:
+    first = blueprints.run(
+        """
+        [nodes.work]
+        kind = "command"
+        run = 'echo "$BEFORE" >> log'
+        env = { BEFORE = "{{previous.verdict}}" }
+        [nodes.test]
+        kind = "check"
+        run = "wc -l < log; test $(wc -l < log) -ge 4"
+        after = ["work"]
+        outputs = { verdict = "stdout" }
+        [loops.again]
+        nodes = ["work", "test"]
+        until = "test"
+        """
+    )
+    assert blueprints.code == 1
+    second = blueprints.resume(first)
+    assert blueprints.code == 0, blueprints.stderr
+    rounds = [(each["node"], each["round"]) for each in blueprints.select(second, "node_ended")]
+    assert rounds == [("work", 4), ("test", 4)]
+    assert (blueprints.cli_env.work / "log").read_text() == "\n1\n2\n3\n"
+
+
 def test_a_part_is_run_again_until_its_check_passes(blueprints: Blueprints) -> None:
     run = blueprints.run(
         """
