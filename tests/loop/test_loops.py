@@ -110,6 +110,16 @@ def test_a_loop_that_gets_nowhere_is_ended_and_says_so(loops: Loops) -> None:
     assert "3 attempts in a row came to the same failure of 'echo no; false'" in loop.stderr
 
 
+@pytest.mark.parametrize("ignored", [False, True], ids=["no-repository", "ignored-file"])
+def test_a_check_that_counts_tells_of_progress_where_no_snapshot_does(loops: Loops, ignored: bool) -> None:
+    if ignored:
+        (loops.cli_env.work / ".gitignore").write_text("*\n")
+        subprocess.run(["git", "init", "-q"], cwd=loops.cli_env.work, env=loops.cli_env.env, check=True)
+    check = 'echo "$(cat n) of 5 done"; test "$(cat n)" -ge 5'
+    loop = loops.run("--check", check, model=loops.cli_env.scenario(COUNT_UP))
+    assert (loop.verdict, len(loop.runs)) == (("completed", "done", 0), 5), loop.stderr
+
+
 @pytest.mark.parametrize("quiet", [(), ("-q",)], ids=["told", "quiet"])
 def test_the_answer_of_the_attempt_that_did_it_is_on_stdout(loops: Loops, quiet: tuple[str, ...]) -> None:
     words = loops.build(*quiet, "--check", 'test "$(cat n)" -ge 2', model=loops.cli_env.scenario(COUNT_UP))
