@@ -1,10 +1,13 @@
 """Blueprints on the real command line: values by name, side by side, people, failures, limits, ends."""
 
 import json
+import os
 import re
+import signal
 
 import pytest
 
+from inspan.protocol.ids import make_short_name
 from tests.cli_env import kill_process, processes_of, wait_until
 
 from .conftest import Blueprints
@@ -118,6 +121,31 @@ def test_two_cannot_go_on_with_the_same_one(blueprints: Blueprints) -> None:
     assert blueprints.code == 2 and f"{second} goes on with it." in blueprints.stderr
 
 
+def test_a_part_whose_rounds_are_spent_is_gone_on_with(blueprints: Blueprints) -> None:
+    first = blueprints.run(
+        """
+        [nodes.work]
+        kind = "command"
+        run = 'echo "$BEFORE" >> log'
+        env = { BEFORE = "{{previous.verdict}}" }
+        [nodes.test]
+        kind = "check"
+        run = "wc -l < log; test $(wc -l < log) -ge 4"
+        after = ["work"]
+        outputs = { verdict = "stdout" }
+        [loops.again]
+        nodes = ["work", "test"]
+        until = "test"
+        """
+    )
+    assert blueprints.code == 1
+    second = blueprints.resume(first)
+    assert blueprints.code == 0, blueprints.stderr
+    rounds = [(each["node"], each["round"]) for each in blueprints.select(second, "node_ended")]
+    assert rounds == [("work", 4), ("test", 4)]
+    assert (blueprints.cli_env.work / "log").read_text() == "\n1\n2\n3\n"
+
+
 def test_a_part_is_run_again_until_its_check_passes(blueprints: Blueprints) -> None:
     run = blueprints.run(
         """
@@ -173,6 +201,68 @@ def test_a_person_is_waited_for(blueprints: Blueprints) -> None:
     assert refused.returncode != 0 and "'up' is none of left, right" in refused.stderr
     assert cli_env.inspan("approve", "ask", "--answer", "left").returncode == 0
     assert cli_env.inspan("wait", run).returncode == 0
+    assert (cli_env.work / "way").read_text() == "left\n"
+
+
+def test_files_of_which_nobody_knows_are_told_of_the_node_and_of_all(blueprints: Blueprints) -> None:
+    blueprints.make_repository(kept="1")
+    model = blueprints.cli_env.scenario('[[call]]\nrun = "mv .git gone; rm kept"\n[[call]]\nsay = "Done."\n')
+    run = blueprints.run('[nodes.a]\nkind = "agent"\nagent = "scripted"\nprompt = "do it"\n', model=model)
+    (node,) = blueprints.select(run, "node_ended")
+    assert node["files_unknown"] and blueprints.cli_env.events(run)[-1]["files_unknown"]
+    _, told = blueprints.stderr.split("✔ a: success")
+    assert "  files changed: unknown\n" in told, blueprints.stderr
+    assert ">unknown<" in (blueprints.cli_env.folder(run) / "report.html").read_text()
+
+
+_GIVE = """
+    [nodes.j]
+    kind = "command"
+    run = "cat given"
+    [nodes.use]
+    kind = "command"
+    run = 'echo "$PART" > part'
+    env = { PART = "{{j.part}}" }
+    """
+
+
+def test_what_a_command_gives_is_whole_or_said_to_be_cut(blueprints: Blueprints) -> None:
+    given = blueprints.cli_env.work / "given"
+    given.write_text(json.dumps({"long": "x" * 130_000, "part": "yes"}))
+    run = blueprints.run(_GIVE)
+    assert blueprints.nodes(run) == {"j": "success", "use": "success"}, blueprints.stderr
+    assert (blueprints.cli_env.work / "part").read_text() == "yes\n"
+    given.write_text(json.dumps({"long": "x" * 140_000, "part": "yes"}))
+    run = blueprints.run(_GIVE)
+    assert blueprints.nodes(run) == {"j": "success", "use": "failed"}
+    assert "j was too long to be kept whole" in blueprints.stderr and '{ j = "stdout" }' in blueprints.stderr
+
+
+def test_whoever_follows_sees_what_is_asked_and_how_to_answer(blueprints: Blueprints) -> None:
+    cli_env = blueprints.cli_env
+    process = cli_env.start(*blueprints.build(blueprints.write(_ASK)))
+    (run,) = wait_until(blueprints.list_ids, "the blueprint")
+    cli_env.wait_for_events(run, "question_asked")
+    words = ("approve", f"{make_short_name(run)}/ask", "--answer")
+    assert cli_env.inspan(*words, "left").returncode == 0
+    _, stderr = process.communicate(timeout=120)
+    told = stderr.decode()
+    assert (process.returncode, "? Which way? (left / right)\n" in told) == (0, True), told
+    assert f"  → inspan {' '.join(words)} TEXT\n" in told and "  left\n" in told, told
+
+
+def test_an_answer_that_is_not_confirmed_is_not_said_to_be_lost(blueprints: Blueprints) -> None:
+    cli_env = blueprints.cli_env
+    run = blueprints.start(_ASK)
+    cli_env.wait_for_events(run, "question_asked")
+    os.kill(pid := cli_env.supervisor(run), signal.SIGSTOP)
+    try:
+        done = cli_env.inspan("approve", f"{run}/ask", "--answer", "left")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    told = f"Blueprint {run} did not confirm this in time, and may still take it."
+    assert (done.returncode, told in done.stderr, "chat" in done.stderr) == (1, True, False), done.stderr
+    cli_env.wait_for_end(run)
     assert (cli_env.work / "way").read_text() == "left\n"
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from inspan.blueprints.decide import End, FailNode, SkipNode, StartNode, decide
@@ -139,6 +140,38 @@ def test_whoever_goes_on_with_a_failed_one_tries_what_failed_again_and_nothing_e
     failed = [ended("a"), ended("b", "failed", error="no"), ended("c", "skipped", error="It needs b.")]
     over = RunEnded(outcome="failed", reason="node_failed")
     assert step(graph, *failed, over, BEGAN) == [StartNode(node="b")]
+
+
+SPENT = [
+    event
+    for round in (1, 2, 3)
+    for event in (ended("work", round=round), ended("test", "failed", round=round, error="red"))
+]
+FAILED = RunEnded(outcome="failed", reason="node_failed")
+
+
+def test_whoever_goes_on_with_a_loop_whose_rounds_are_spent_has_them_anew() -> None:
+    graph = loop(work="", test='after = ["work"]', last='after = ["test"]')
+    skipped = ended("last", "skipped", error="It needs test, which did not succeed.")
+    over = [*SPENT, skipped, FAILED, BEGAN]
+    assert step(graph, *over) == [StartNode(node="work", round=4)]
+    second = [msgspec.structs.replace(event, round=event.round + 3) for event in SPENT]
+    assert step(graph, *over, *second[:4]) == [StartNode(node="work", round=6)]
+    assert step(graph, *over, *second) == [SkipNode(node="last", why="It needs test, which did not succeed.")]
+    assert step(graph, *over, *second, skipped, FAILED, BEGAN) == [StartNode(node="work", round=7)]
+
+
+def test_a_check_of_a_loop_that_was_stopped_is_run_again_in_its_round() -> None:
+    graph = loop(work="", test='after = ["work"]')
+    stopped = ended("test", "failed", round=2, error="It was stopped.", reason="stopped")
+    over = RunEnded(outcome="cancelled", reason="stopped")
+    assert step(graph, *SPENT[:3], stopped, over, BEGAN) == [StartNode(node="test", round=2)]
+
+
+def test_a_loop_that_may_fail_has_no_more_rounds_than_it_had() -> None:
+    graph = loop(work="", test='after = ["work"]\nallow_failure = true', last='after = ["test"]')
+    red = ended("last", "failed", error="no")
+    assert step(graph, *SPENT, red, FAILED, BEGAN) == [StartNode(node="last")]
 
 
 def test_a_lost_one_forgets_no_failure() -> None:

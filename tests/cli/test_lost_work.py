@@ -218,6 +218,58 @@ def test_what_was_gone_on_with_does_not_go_on_again_when_that_was_deleted(cli_en
     assert cli_env.folder().name == lost
 
 
+def test_what_belongs_to_a_blueprint_that_failed_is_kept_with_it(cli_env: CliEnv) -> None:
+    blueprint = fail_after_agent(cli_env)
+    assert prune(cli_env, "--keep-failed") == []
+    (cli_env.work / "open").touch()
+    done = cli_env.inspan("blueprint", "resume", blueprint)
+    assert done.returncode == 0, done.stderr
+    cli_env.wait_for_end(last := find_last_blueprint(cli_env))
+    assert prune(cli_env, "--keep-failed") == [last]
+    assert len(prune(cli_env)) == 3
+
+
+def test_a_node_that_needs_a_run_which_was_deleted_says_so_and_waits_for_no_disk(cli_env: CliEnv) -> None:
+    blueprint = fail_after_agent(cli_env)
+    (run,) = [event["runs"][0] for event in cli_env.events(blueprint) if event.get("runs")]
+    assert cli_env.inspan("rm", run).returncode == 0
+    done = cli_env.inspan("blueprint", "resume", blueprint)
+    ended = cli_env.events(find_last_blueprint(cli_env))[-1]
+    assert (done.returncode, ended["outcome"], ended["reason"]) == (1, "failed", "environment")
+    assert f"There is no run '{run}'." in done.stderr and "disk space" not in done.stderr + ended["next"]
+    assert cli_env.inspan("recover", "--yes").stderr == "inspan: nothing was lost here\n"
+
+
+def fail_after_agent(cli_env: CliEnv) -> str:
+    """A blueprint whose agent has done its work, and whose check failed in the agent's worktree."""
+    git(cli_env.work, "init", "-q")
+    git(cli_env.work, "commit", "-q", "--allow-empty", "-m", "First commit")
+    nodes = f"""
+        [nodes.a]
+        kind = "agent"
+        agent = "scripted"
+        sandbox = "worktree"
+        prompt = "do it"
+        [nodes.b]
+        kind = "check"
+        after = ["a"]
+        where = "a"
+        run = "test -e made && test -e {cli_env.work}/open"
+        """
+    (path := cli_env.root / "work.toml").write_text(nodes)
+    model = cli_env.scenario('[[call]]\nrun = "touch made"\n[[call]]\nsay = "Done."\n')
+    argv = ["blueprint", "run", str(path), "-d", "--profile", "clean", "--model-from", model]
+    blueprint = cli_env.inspan(*argv).stdout.strip()
+    cli_env.wait_for_end(blueprint)
+    assert cli_env.events(blueprint)[-1]["reason"] == "node_failed"
+    return blueprint
+
+
+def find_last_blueprint(cli_env: CliEnv) -> str:
+    described = [json.loads(path.read_text()) for path in cli_env.state.glob("projects/*/*/runs/*/run.json")]
+    return max(each["run_id"] for each in described if each.get("work") == "blueprint")
+
+
 def git(folder: Path, *words: str) -> None:
     identity = ("-c", "user.name=Test", "-c", "user.email=test@example.com")
     subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)

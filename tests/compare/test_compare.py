@@ -188,6 +188,64 @@ def test_killed_it_goes_on_and_runs_nothing_twice(repository: Repository) -> Non
     assert (again.returncode, again.stdout) == (0, "")
 
 
+def test_one_that_died_is_told_once_by_the_next_start_and_by_recover(repository: Repository) -> None:
+    cli_env = repository.cli_env
+    process = cli_env.start(*repository.build("set n to 1", "--jobs", "1", agents="scripted,codex", codex=IDLE))
+    wait_until(lambda: len(repository.lines) == 3, "the second cell's loop")
+    finished, second = repository.lines[0]["loop"], repository.lines[2]["loop"]
+    cli_env.wait_for_events(second, "attempt_started")
+    kill_process(process.pid)
+    kill_process(cli_env.supervisor(second))
+    name = repository.store.name
+    told = f"inspan: a comparison died here: `inspan compare --resume {name}` goes on with it\n"
+    assert [cli_env.inspan("ps").stderr.count(told) for _ in range(2)] == [1, 0]
+    lost = cli_env.inspan("recover", "--dry-run")
+    assert lost.stderr == f"  comparison: inspan compare --resume {name}\n"
+    assert json.loads(cli_env.inspan("recover", "--json").stdout)["comparisons"] == [name]
+    pruned = cli_env.inspan("prune", "--older-than", "0d", "--yes", "--json")
+    assert json.loads(pruned.stdout)["runs"] == [] and cli_env.folder(finished).is_dir()
+    cli_env.scenario(SET_ONE, "codex")
+    for run in {event["run_id"] for event in cli_env.events(second) if event["kind"] == "attempt_started"}:
+        cli_env.inspan("stop", run)
+    done = cli_env.inspan("compare", "--resume", name)
+    assert (done.returncode, len(repository.results)) == (0, 2), done.stderr
+    assert cli_env.inspan("recover", "--dry-run").stderr == "inspan: nothing was lost here\n"
+    assert "died" not in cli_env.inspan("ps").stderr
+
+
+def test_one_that_was_interrupted_has_not_died_and_keeps_its_runs_where_what_failed_is_kept(
+    repository: Repository,
+) -> None:
+    cli_env = repository.cli_env
+    process = cli_env.start(*repository.build("set n to 1", "--jobs", "1", agents="scripted,codex", codex=IDLE))
+    wait_until(lambda: len(repository.lines) == 3, "the second cell's loop")
+    second = repository.lines[2]["loop"]
+    cli_env.wait_for_events(second, "attempt_started")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=120)
+    cli_env.wait_for_end(second)
+    assert "died" not in cli_env.inspan("ps").stderr
+    assert cli_env.inspan("recover", "--dry-run").stderr == "inspan: nothing was lost here\n"
+    prune = ("prune", "--older-than", "0d", "--yes", "--json")
+    assert json.loads(cli_env.inspan(*prune, "--keep-failed").stdout)["runs"] == []
+    assert len(json.loads(cli_env.inspan(*prune).stdout)["runs"]) == 4
+
+
+def test_it_goes_on_with_as_many_at_a_time_as_before(repository: Repository) -> None:
+    cli_env = repository.cli_env
+    process = cli_env.start(*repository.build("set n to 1", "--jobs", "1", "--times", "2", scripted=IDLE))
+    loop = wait_until(lambda: repository.lines, "the first cell")[0]["loop"]
+    cli_env.wait_for_events(loop, "attempt_started")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=120)
+    cli_env.wait_for_end(loop)
+    before = len(repository.lines)
+    cli_env.scenario(SET_ONE, "scripted")
+    done = cli_env.inspan("compare", "--resume", "@last")
+    assert done.returncode == 0, done.stderr
+    assert [line["kind"] for line in repository.lines[before:]] == ["cell_started", "cell_ended"] * 2
+
+
 def test_interrupted_it_stops_its_loops_and_can_go_on(repository: Repository) -> None:
     cli_env = repository.cli_env
     process = cli_env.start(*repository.build("set n to 1", scripted=IDLE))

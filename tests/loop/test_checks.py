@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,13 @@ def test_a_command_may_be_longer_than_a_word_of_a_process(tmp_path: Path, line: 
     done = check(f"cat > copy <<'END'\n{text}END\necho \"$# $0\"; false", tmp_path)
     assert (done.exit_code, done.output) == (1, "0 sh")
     assert (tmp_path / "copy").read_text() == text
+
+
+def test_how_much_of_a_long_output_was_left_out_is_said(tmp_path: Path) -> None:
+    done = check("seq 1000000; exit 1", tmp_path)
+    head, left_out, tail = re.split(r"\n\[… (\d+) characters left out …\]\n", done.output)
+    printed = sum(len(f"{number}\n") for number in range(1, 1_000_001)) - 1  # Without the last end of a line.
+    assert int(left_out) == printed - len(head) - len(tail)
 
 
 def test_a_long_command_splits_words_as_a_short_one_does(tmp_path: Path) -> None:

@@ -243,6 +243,27 @@ def test_other_files_are_progress_and_so_is_another_failure(tree: str, output: s
     assert isinstance(after(CHECKED, fold(history)), Wait)
 
 
+@pytest.mark.parametrize("tree", ["", "same"], ids=["unknown", "known"])
+@pytest.mark.parametrize("output", ["{} failed, 3 passed", "count is {}.", "{}/9 passed", "errors: {}", "n={}", "{} %"])
+def test_another_number_of_failures_is_progress_that_no_snapshot_need_hold(tree: str, output: str) -> None:
+    assert isinstance(after(CHECKED, _repeat(3, tree=tree, output=output)), Wait)
+
+
+@pytest.mark.parametrize("tree", ["", "same"], ids=["unknown", "known"])
+@pytest.mark.parametrize(
+    "output",
+    [
+        *("1 failed in {} ms", "1 failed in {}s", "1 failed in {}.5 seconds", "at 12:0{}:11", "on 2026-01-0{}"),
+        *("/tmp/pytest-of-me/pytest-{}/x", "/proc/{}/fd", "0x7f{}", "worker-{} fell", "pid {}", "process 123{} fell"),
+        "id 123456789{}",
+    ],
+)
+def test_other_numbers_are_no_progress(tree: str, output: str) -> None:
+    ended = after(CHECKED, _repeat(3, tree=tree, output=output))
+    assert isinstance(ended, End) and ended.reason == "no_progress"
+    assert ("the same files" in ended.message) == bool(tree)
+
+
 def test_the_same_error_again_and_again_ends_it() -> None:
     ended = after(PLAIN, fold(*(attempt(number, "crashed", tree="same") for number in (1, 2, 3))))
     assert isinstance(ended, End)

@@ -109,6 +109,31 @@ def test_a_loop_that_gets_nowhere_is_ended_and_says_so(loops: Loops) -> None:
     assert "3 attempts in a row came to the same failure of 'echo no; false'" in loop.stderr
 
 
+@pytest.mark.parametrize("ignored", [False, True], ids=["no-repository", "ignored-file"])
+def test_a_check_that_counts_tells_of_progress_where_no_snapshot_does(loops: Loops, ignored: bool) -> None:
+    if ignored:
+        (loops.cli_env.work / ".gitignore").write_text("*\n")
+        subprocess.run(["git", "init", "-q"], cwd=loops.cli_env.work, env=loops.cli_env.env, check=True)
+    check = 'echo "$(cat n) of 5 done"; test "$(cat n)" -ge 5'
+    loop = loops.run("--check", check, model=loops.cli_env.scenario(COUNT_UP))
+    assert (loop.verdict, len(loop.runs)) == (("completed", "done", 0), 5), loop.stderr
+
+
+@pytest.mark.parametrize("quiet", [(), ("-q",)], ids=["told", "quiet"])
+def test_the_answer_of_the_attempt_that_did_it_is_on_stdout(loops: Loops, quiet: tuple[str, ...]) -> None:
+    words = loops.build(*quiet, "--check", 'test "$(cat n)" -ge 2', model=loops.cli_env.scenario(COUNT_UP))
+    done = loops.cli_env.inspan(*words)
+    assert (done.returncode, done.stdout) == (0, "Done.\n")
+    assert (done.stderr == "") == bool(quiet), done.stderr
+
+
+def test_quiet_or_not_a_loop_that_failed_says_why_and_has_no_answer(loops: Loops) -> None:
+    model = loops.cli_env.scenario(SAY)
+    done = loops.cli_env.inspan(*loops.build("-q", "--check", "false", "--max-restarts", "0", model=model))
+    assert (done.returncode, done.stdout) == (6, "")
+    assert "max_restarts" in done.stderr and "attempt" not in done.stderr
+
+
 def test_restarts_are_limited(loops: Loops) -> None:
     check = ("--check", "false", "--max-restarts", "1", "--no-progress", "0")
     loop = loops.run(*check, model=loops.cli_env.scenario(SAY))
@@ -407,6 +432,13 @@ def checkout(loops: Loops) -> Path:
     for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "first")):
         subprocess.run(["git", *identity, *words], cwd=work, env=loops.cli_env.env, check=True)
     return work
+
+
+def test_files_of_which_nobody_knows_are_told_of_the_loop_too(loops: Loops, checkout: Path) -> None:
+    model = loops.cli_env.scenario('[[call]]\nrun = "mv .git gone; touch made"\n[[call]]\nsay = "Done."\n')
+    loop = loops.run(model=model)
+    assert [event["files_unknown"] for event in (*loop.select("attempt_ended"), loop.ended)] == [True, True]
+    assert loop.stderr.count("  files changed: unknown\n") == 2, loop.stderr  # Of the run, and of the loop.
 
 
 def test_what_judges_an_attempt_that_changed_nothing_works_in_its_worktree(loops: Loops, checkout: Path) -> None:

@@ -160,6 +160,25 @@ def test_a_loop_that_goes_on_says_what_it_waits_for(cli_env: CliEnv) -> None:
     cli_env.inspan("stop", new)
 
 
+def test_the_name_of_a_lost_loop_leads_to_what_goes_on_with_it(loops: Loops) -> None:
+    cli_env = loops.cli_env
+    limit = '[[call]]\nfail = {status = 429, headers = {retry-after = "3600"}}\nrepeat = "always"\n'
+    lost = loops.start("--name", "nn1", model=cli_env.scenario(limit)).run_id
+    cli_env.wait_for_events(lost, "wait_started")
+    kill_process(cli_env.supervisor(lost))
+    new = cli_env.inspan("recover", "nn1", "--yes").stdout.strip()
+    cli_env.wait_for_events(new, "wait_started")
+    told = cli_env.inspan("show", lost).stdout
+    assert f"{new} goes on with it: `inspan show {new}`." in told and "inspan recover" not in told, told
+    by_id = cli_env.inspan("stop", lost)
+    assert (by_id.stdout, by_id.stderr) == (
+        f"{lost} lost\n",
+        f"inspan: {new} goes on with it: `inspan stop {new}`\n",
+    )
+    assert cli_env.inspan("stop", "nn1").stdout == f"{new} cancelled\n"
+    assert f"{new} goes on with it" in cli_env.inspan("show", "nn1").stdout
+
+
 def test_a_loop_that_goes_on_with_a_run_says_so(loops: Loops) -> None:
     cli_env = loops.cli_env
     loop = loops.start(model=cli_env.scenario(IDLE))

@@ -57,6 +57,7 @@ async def run_agent_node(node: AgentNode, context: NodeContext, step: StartNode)
         outputs={name: outputs[source] for name, source in list_outputs(step.node, node).items()},
         runs=list(result.runs),
         files_changed=ended.files_changed,
+        files_unknown=ended.files_unknown,
         usage=ended.usage,
         cost=result.cost,
         model_calls=ended.model_calls,

@@ -21,6 +21,8 @@ from .node_context import NodeContext
 from .prepare import default_command_timeout_s
 
 _MOST_SHOWN = 50_000
+# A variable holds no more.
+_MOST_GIVEN = 131_072
 _FLUSH_S = 0.2
 
 
@@ -112,7 +114,8 @@ def _build_stopped(node: CommandNode, step: StartNode, reason: Reason) -> NodeEn
 
 def _build_end(node: CommandNode, step: StartNode, done: ExecResult) -> NodeEnded:
     sources = {
-        "output": join_output(done),
+        # What a check says is for an agent to read; what a command gives may be JSON, which is whole or worth nothing.
+        "output": join_output(done, most=_MOST_GIVEN) if kind_of(node) == "command" else join_output(done),
         "stdout": done.stdout.decode(errors="replace").rstrip("\n"),
         "exit_code": str(done.exit_code),
     }

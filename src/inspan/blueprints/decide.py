@@ -60,7 +60,8 @@ def find_round(graph: Graph, state: BlueprintState, node: str) -> int:
     loop, round = graph.find_loop(node), 1
     if loop is None:
         return round
-    while round < loop.rounds:
+    most = loop.rounds + state.more_rounds.get(graph.loop_of[node], 0)
+    while round < most:
         until = state.find(loop.until, round)
         if until is None or until.ended is None or until.ended.status != "failed":
             break

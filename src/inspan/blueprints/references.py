@@ -7,6 +7,7 @@ from typing import Any, cast
 import msgspec
 
 from inspan.errors import BadInput
+from inspan.loop.prompts import is_cut
 from inspan.protocol.wire import DECODE_ERRORS
 
 PREVIOUS = "previous"
@@ -53,6 +54,10 @@ def look_up(reference: str, values: Mapping[str, str], *, field: str) -> str:
     try:
         value: Any = msgspec.json.decode(found)
     except DECODE_ERRORS as error:
+        if is_cut(found):
+            problem = f"{name} was too long to be kept whole, so that it has no parts."
+            step = f'Let the node print less, or give it whole: outputs = {{ {name} = "stdout" }}.'
+            raise BadInput(field, reference, problem, next_step=step) from error
         step = f"Use {{{{{name}}}}}, or let the node give JSON."
         raise BadInput(field, reference, f"{name} is no JSON, so that it has no parts.", next_step=step) from error
     for part in path:

@@ -181,8 +181,13 @@ def _format_row(node: ReportedNode, nodes: Sequence[ReportedNode]) -> list[str]:
         "" if ended.status == "skipped" else format_duration(ended.duration_s),
         f"{_count_tokens(ended.usage):,}" if ended.usage else "",
         escape(format_cost_cell(ended.cost)) if ended.cost else "",
-        str(len(ended.files_changed) or ""),
+        _count_files(ended),
     ]
+
+
+def _count_files(ended: NodeEnded) -> str:
+    count = str(len(ended.files_changed) or "")
+    return (f"{count} or more" if count else "unknown") if ended.files_unknown else count
 
 
 def _draw_bar(node: ReportedNode, nodes: Sequence[ReportedNode]) -> str:

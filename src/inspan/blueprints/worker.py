@@ -140,9 +140,9 @@ class BlueprintWorker:
         began_at = time.monotonic()
         try:
             ended = await self._choose(node)(self._context.for_node(values, self.state), step)
-        except StateUnusable:
-            raise  # The log itself takes no more.
         except InspanError as error:
+            if find_reason(error) == "store":
+                raise  # The log itself takes no more.
             ended = _build_failed(node, step, str(error), find_reason(error))
         except Exception as error:  # A fault of inspan's own, or no more processes: the other nodes go on.
             ended = _build_failed(node, step, f"inspan broke: {error!r}.", "harness")

@@ -6,32 +6,41 @@ import time
 from collections.abc import Callable
 
 from inspan.errors import HarnessFault, RunNotFound
+from inspan.loop.results import read_answer
 from inspan.protocol.events import AttemptStarted, Event, RunEnded, VerifierStarted, WaitStarted
 from inspan.protocol.wire import Record
+from inspan.reporters.events import report_events
+from inspan.reporters.quiet import QuietReporter
 from inspan.reporters.text import format_duration
 from inspan.runs.find import find_run_folder
 from inspan.runs.follow import POLL_S, follow
 from inspan.stores.run_folder import RunFolder
 
 from .console import LINES, Console
-from .follow import follow_as_text, print_record
+from .follow import FollowedRun, follow_as_text, print_answer, print_record
 from .progress import Progress
 
 _TICK_S = 0.2
 
 
 def follow_loop(state: str, folder: RunFolder, *, as_json: bool, quiet: bool, verbose: bool) -> RunEnded:
-    """Shows a loop until its end, on stderr; as JSON its own records alone, on stdout. At a terminal, a wait counts
-    down."""
+    """Shows a loop until its end, on stderr, and then the answer of the attempt that did the task as `run` shows its
+    own; as JSON its own records alone, on stdout. Where it is to be `quiet`, only a failure is told beside the answer.
+    At a terminal, a wait counts down."""
     show = print_record if as_json else _make_teller(state, quiet=quiet, verbose=verbose)
-    countdown = _Countdown(shown=not (as_json or quiet))
+    countdown, last_run = _Countdown(shown=not (as_json or quiet)), ""
     for record in follow(state, folder, wait_s=lambda: _TICK_S if countdown.left_s else POLL_S):
         if record is None:
             countdown.tick()
             continue
         countdown.hear(record.event)
         show(record)
+        if isinstance(record.event, AttemptStarted):
+            last_run = record.event.run_id
         if isinstance(record.event, RunEnded):
+            if not as_json and record.event.reason == "done":
+                answer = read_answer(state, last_run)
+                print_answer(FollowedRun(ended=record.event, answer=answer), quiet=quiet)
             return record.event
     raise HarnessFault(f"The log of {folder.run_id} ended before its last record.")
 
@@ -61,11 +70,12 @@ class _Countdown:
 
 
 def _make_teller(state: str, *, quiet: bool, verbose: bool) -> Callable[[Record], None]:
+    if quiet:
+        report = report_events(QuietReporter(alone=True, tells_answer=False))
+        return lambda record: report.show(record.event)
     console = Console(sys.stderr, live=False, lines=None if verbose else LINES, every_warning=verbose)
 
     def show(record: Record) -> None:
-        if quiet:
-            return
         console.show(record.event)
         if isinstance(record.event, AttemptStarted | VerifierStarted):
             _follow_run(state, record.event.run_id, verbose=verbose)

@@ -1,11 +1,14 @@
-"""What every start says of runs and loops whose process died: that there are some, and what goes on with them."""
+"""What every start says of those whose process died: that there are some, and what goes on with them."""
 
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 
 from inspan.errors import RunNotFound, StateUnusable
 from inspan.runs.dead import declare_dead
 from inspan.runs.names import is_in_scope
-from inspan.runs.projects import current_scope
+from inspan.runs.projects import Scope, current_scope, project_of
+from inspan.stores.comparison_folder import Unfinished, list_unfinished, note_told
 
 
 def report_lost(state: str) -> None:
@@ -14,17 +17,33 @@ def report_lost(state: str) -> None:
     Nothing goes on by itself: that would cost money.
     """
     try:
-        found = declare_dead(state)
-        scope = current_scope() if found else None
+        found, comparisons = declare_dead(state), list_dead_comparisons(state, scope=None)
+        scope = current_scope() if found or comparisons else None
     except (StateUnusable, RunNotFound):
         return  # What is wrong is told by the command itself.
     if scope is None:
         return
+    _report_comparisons([each for each in comparisons if not each.told], scope)
     here = sum(is_in_scope(folder, scope) for folder in found)
     if here:
         _say(here, "here", "inspan recover")
     if len(found) > here:
         _say(len(found) - here, "in other projects", "inspan recover --all")
+
+
+def list_dead_comparisons(state: str, *, scope: Scope | None) -> list[Unfinished]:
+    """Those of a project, or of any, whose process died, the oldest first; `compare --resume` goes on with them."""
+    died = [each for each in list_unfinished(state) if each.died]
+    return [each for each in died if scope is None or scope.matches(project_of(each.cwd), each.cwd)]
+
+
+def _report_comparisons(died: Sequence[Unfinished], scope: Scope) -> None:
+    for each in died:
+        where = "here" if scope.matches(project_of(each.cwd), each.cwd) else "in another project"
+        command = f"inspan compare --resume {each.id}"
+        print(f"inspan: a comparison died {where}: `{command}` goes on with it", file=sys.stderr)
+        with suppress(StateUnusable):  # Without room for that note it is told again.
+            note_told(each.path)
 
 
 def _say(count: int, where: str, command: str) -> None:

@@ -8,6 +8,7 @@ from inspan.protocol.events import RunEnded
 from inspan.runs.control_client import send_command
 from inspan.runs.find import refresh_summary
 from inspan.runs.force import end_run
+from inspan.runs.relations import read_continuing
 from inspan.stores.paths import state_home
 from inspan.stores.run_folder import RunFolder
 
@@ -29,6 +30,8 @@ def stop_runs(runs: tuple[str, ...], *, now: bool, as_json: bool) -> int:
                 f"Run {folder.run_id} does not answer on its control socket.",
                 next_step="It lives inside another program: end it there.",
             )
+        if known := read_continuing(folder):
+            click.echo(f"inspan: {known} goes on with it: `inspan stop {known}`", err=True)
         _print_end(folder, follow_run(state, folder, show=lambda record: None), as_json=as_json)
     return 0
 

@@ -40,6 +40,7 @@ def prepare_comparison(
     times: int,
     explicit: Mapping[str, Any],
     env: Mapping[str, str],
+    jobs: int = 0,
 ) -> Comparison:
     """Raises `InspanError` for whatever would keep a cell from being started; nothing is written.
 
@@ -59,6 +60,7 @@ def prepare_comparison(
         task=task,
         policy=policy,
         explicit=dict(explicit),
+        jobs=jobs,
     )
     for each in resolved:
         for agent in comparison.agents:

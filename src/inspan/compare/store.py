@@ -3,29 +3,31 @@
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from inspan.errors import BadInput, InspanError, RunBusy, RunNotFound
+from inspan.errors import BadInput, InspanError, RunBusy, RunNotFound, StateUnusable
 from inspan.planning.environment import collect_secrets
 from inspan.protocol.known_types import know_type
 from inspan.protocol.wire import DECODE_ERRORS
 from inspan.redaction import Gate, SecretSet
 from inspan.runs.projects import LAST, current_scope, project_of
+from inspan.stores.comparison_folder import ASKED, LOCK, list_comparisons, note_begin, note_end, note_left
 from inspan.stores.paths import make_private_folder, state_error
 from inspan.stores.run_folder import claim_folder, read_json, write_json
 from inspan.system import file_locks
 
 from .values import CellKey, CellResult, CellStarted, Comparison, Line
 
-_COMPARISONS, _ASKED, _RESULTS, _LOCK = "comparisons", "comparison.json", "results.jsonl", "lock"
+_COMPARISONS, _RESULTS = "comparisons", "results.jsonl"
 _REDACTED = b"[REDACTED:"
 
 
 class CompareStore:
     """A comparison that this process alone works on until it is closed. What is written, or shown, of it goes through
-    `gate`."""
+    `gate`. Whoever looks later knows by a note whether it came to its end, was left, or died."""
 
     def __init__(self, path: str, comparison: Comparison, lock: int, *, gate: Gate) -> None:
         self.path = path
@@ -35,6 +37,7 @@ class CompareStore:
         self.started: dict[CellKey, str] = {}
         self.results: dict[CellKey, CellResult] = {}
         self._load()
+        note_begin(path)
 
     @property
     def results_path(self) -> str:
@@ -57,6 +60,10 @@ class CompareStore:
         return [self.results[key] for key in self.comparison.cells if key in self.results]
 
     def close(self) -> None:
+        with suppress(StateUnusable, OSError):  # It is then found dead, and goes on as what was left does.
+            results = self.list_results()
+            is_done = len(results) == len(self.comparison.cells) and not any(each.problem for each in results)
+            (note_end if is_done else note_left)(self.path)
         file_locks.release(self._lock)
 
     def _load(self) -> None:
@@ -88,7 +95,7 @@ def create_store(state: str, comparison: Comparison, *, env: Mapping[str, str]) 
     comparison = msgspec.structs.replace(comparison, id=str(claimed.run_id), created_at=time.time())
     lock = _take_lock(claimed.path)
     gate = _build_gate(comparison, env)
-    write_json(os.path.join(claimed.path, _ASKED), gate.redact_json(msgspec.to_builtins(comparison)))
+    write_json(os.path.join(claimed.path, ASKED), gate.redact_json(msgspec.to_builtins(comparison)))
     return CompareStore(claimed.path, comparison, lock, gate=gate)
 
 
@@ -97,10 +104,10 @@ def open_store(state: str, name: str, *, env: Mapping[str, str]) -> CompareStore
 
     Raises `RunNotFound`, `RunBusy` while another process works on it, or `BadInput` where it cannot be gone on with.
     """
-    path = _find(os.path.join(state, _COMPARISONS), name)
+    path = _find(state, name)
     lock = _take_lock(path)
     try:
-        asked = read_json(os.path.join(path, _ASKED))
+        asked = read_json(os.path.join(path, ASKED))
         if _REDACTED in msgspec.json.encode(asked):
             step = "Start it again with the secret."
             raise BadInput("--resume", name, "it was given a secret, which is not stored.", next_step=step)
@@ -121,16 +128,14 @@ def _build_gate(comparison: Comparison, env: Mapping[str, str]) -> Gate:
     return Gate(SecretSet.get_shared(secrets))
 
 
-def _find(folder: str, name: str) -> str:
-    try:
-        names = sorted(each for each in os.listdir(folder) if os.path.exists(os.path.join(folder, each, _ASKED)))
-    except OSError:
-        names = []
+def _find(state: str, name: str) -> str:
+    paths = {os.path.basename(path): path for path in list_comparisons(state)}
+    names = list(paths)
     if name == LAST:
-        names = [each for each in names if _find_project(os.path.join(folder, each)) == current_scope().project]
+        names = [each for each, path in paths.items() if _find_project(path) == current_scope().project]
     meant = names[-1:] if name == LAST else [each for each in names if each.startswith(name)]
     if len(meant) == 1:
-        return os.path.join(folder, meant[0])
+        return paths[meant[0]]
     told = f"There are {len(meant)} comparisons that begin so." if meant else "There is no such comparison."
     told = "There is no comparison of this folder's project." if name == LAST else told
     start = "Start one: inspan compare 'task' -a ONE,OTHER --check 'make test'."
@@ -141,7 +146,7 @@ def _find(folder: str, name: str) -> str:
 def _find_project(path: str) -> str:
     """The project that a comparison was for; empty where its description cannot be read."""
     try:
-        tasks: Any = read_json(os.path.join(path, _ASKED))["tasks"]
+        tasks: Any = read_json(os.path.join(path, ASKED))["tasks"]
         return project_of(str(tasks[0]["cwd"]))
     except (InspanError, KeyError, IndexError, TypeError):
         return ""
@@ -149,7 +154,7 @@ def _find_project(path: str) -> str:
 
 def _take_lock(path: str) -> int:
     try:
-        return file_locks.take(os.path.join(path, _LOCK))
+        return file_locks.take(os.path.join(path, LOCK))
     except BlockingIOError as error:
         message = f"Another process works on the comparison {os.path.basename(path)}."
         raise RunBusy(message, next_step="Wait for it, or end it.") from error

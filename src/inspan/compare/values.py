@@ -33,7 +33,8 @@ class CompareTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All of it, as it was asked for: `task` has the options of every run, `policy` the rules of every loop."""
+    """All of it, as it was asked for: `task` has the options of every run, `policy` the rules of every loop. So many
+    cells at a time as `jobs` says; 0 is one for each processor."""
 
     id: str
     created_at: float
@@ -43,6 +44,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     task: Task
     policy: LoopPolicy
     explicit: dict[str, Any]
+    jobs: int = 0
 
     @property
     def cells(self) -> list[CellKey]:

@@ -27,9 +27,11 @@ class NodeRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BlueprintState(msgspec.Struct, frozen=True, kw_only=True):
-    """Every node that began or ended, by name and round; the nodes of what this one continues are among them."""
+    """Every node that began or ended, by name and round; the nodes of what this one continues are among them.
+    `more_rounds` is what the loops of the blueprint were granted beside their own, by name."""
 
     nodes: dict[str, dict[int, NodeRun]] = {}
+    more_rounds: dict[str, int] = {}
     active_s: float = 0.0
     began_at: float = 0.0
     ended: RunEnded | None = None
@@ -47,13 +49,14 @@ class BlueprintState(msgspec.Struct, frozen=True, kw_only=True):
 class BlueprintFold:
     """Feed it every record in order, those of a continued blueprint first.
 
-    What has failed before is forgotten where somebody goes on with a blueprint that had ended; what was lost goes on as
-    it was.
+    What has failed before is forgotten where somebody goes on with a blueprint that had ended, and a loop whose rounds
+    are spent gets as many again; what was lost goes on as it was.
     """
 
     def __init__(self, blueprint: Blueprint) -> None:
         self._blueprint = blueprint
         self._nodes: dict[str, dict[int, NodeRun]] = {}
+        self._more_rounds: dict[str, int] = {}
         self._before_s = 0.0
         self._began_at = 0.0
         self._heard_at = 0.0
@@ -63,7 +66,10 @@ class BlueprintFold:
     def state(self) -> BlueprintState:
         active_s = self._before_s + max(0.0, self._heard_at - self._began_at)
         nodes = {name: dict(rounds) for name, rounds in self._nodes.items()}
-        return BlueprintState(nodes=nodes, active_s=active_s, began_at=self._began_at, ended=self._ended)
+        more = dict(self._more_rounds)
+        return BlueprintState(
+            nodes=nodes, more_rounds=more, active_s=active_s, began_at=self._began_at, ended=self._ended
+        )
 
     def add(self, record: Record) -> None:
         event = record.event
@@ -84,8 +90,17 @@ class BlueprintFold:
 
     def _begin(self, record: Record) -> None:
         if self._ended and self._ended.outcome != "lost":
+            self._grant_rounds()
             self._forget_failures()
         self._before_s, self._began_at, self._ended = self.state.active_s, record.at, None
+
+    def _grant_rounds(self) -> None:
+        """What was given in the last round is there for the next one, as in every other."""
+        for loop, part in self._blueprint.loops.items():
+            last = max(self._nodes.get(part.until, {0: NodeRun()}))
+            ended = self._nodes[part.until][last].ended if last else None
+            if ended and last == self._count_rounds(loop) and _has_judged(ended) and not self._may_fail(part.until):
+                self._more_rounds[loop] = self._more_rounds.get(loop, 0) + part.rounds
 
     def _forget_failures(self) -> None:
         """What is to be tried again: what failed for good, and what was not run for that."""
@@ -98,9 +113,21 @@ class BlueprintFold:
                 del self._nodes[name]
 
     def _is_settled(self, name: str, round: int, ended: NodeEnded) -> bool:
+        loops = self._blueprint.loops.items()
+        again = any(part.until == name and round < self._count_rounds(loop) for loop, part in loops)
+        return ended.status == "failed" and ((again and _has_judged(ended)) or self._may_fail(name))
+
+    def _count_rounds(self, loop: str) -> int:
+        return self._blueprint.loops[loop].rounds + self._more_rounds.get(loop, 0)
+
+    def _may_fail(self, name: str) -> bool:
         node = self._blueprint.nodes.get(name)
-        again = any(part.until == name and round < part.rounds for part in self._blueprint.loops.values())
-        return ended.status == "failed" and (again or (node is not None and node.allow_failure))
+        return node is not None and node.allow_failure
+
+
+def _has_judged(ended: NodeEnded) -> bool:
+    """Whether a check that failed came to its end, and was not stopped or kept from running."""
+    return ended.status == "failed" and (ended.reason is None or ended.timed_out)
 
 
 class BlueprintLiveFold:

@@ -272,6 +272,7 @@ def _on_error_reported(summary: Summary, event: ErrorReported) -> None:
 
 def _on_attempt_ended(summary: Summary, event: AttemptEnded) -> None:
     summary.files.update(dict.fromkeys(event.files_changed))
+    summary.files_unknown = summary.files_unknown or event.files_unknown
 
 
 def _on_file_changed(summary: Summary, event: FileChanged) -> None:

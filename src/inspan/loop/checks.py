@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import stat
 import time
 
@@ -27,6 +28,7 @@ _MOST_WORDS = 4096
 _CANNOT_RUN = 126
 # A word of a process has at most 131,072 bytes on Linux, and a character up to four.
 _MOST_PIECE = 32_000
+_DROPPED = re.compile(r"\n\[inspan: (\d+) bytes left out\]\n")
 _JOIN_PIECES = 'IFS=; command="$*"; unset IFS; set --; eval "$command"'
 
 
@@ -140,8 +142,15 @@ def _build_shell(command: str) -> tuple[str, ...]:
     return ("/bin/sh", "-c", _JOIN_PIECES, "sh", *pieces)
 
 
-def join_output(done: ExecResult) -> str:
-    """What it put out on both streams, by the beginning and the end, and which hosts it was kept from."""
+def join_output(done: ExecResult, *, most: int = _MOST_KEPT) -> str:
+    """What it put out on both streams, by the beginning and the end where that is more than so many characters, and
+    which hosts it was kept from."""
     said = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
     refused = f"The sandbox kept it from {', '.join(done.refused_hosts)}." if done.refused_hosts else ""
-    return cut_middle("\n".join(filter(None, (*(each.rstrip() for each in said), refused))), most=_MOST_KEPT)
+    text = "\n".join(filter(None, (*(each.rstrip() for each in said), refused)))
+    return cut_middle(text, most=most, missing=_count_missing(text) if done.dropped_bytes else 0)
+
+
+def _count_missing(text: str) -> int:
+    """What was dropped as the output was read, without the words that stand in its place."""
+    return sum(int(mark[1]) - len(mark[0]) for mark in _DROPPED.finditer(text))

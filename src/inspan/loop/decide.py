@@ -23,6 +23,11 @@ _FINAL: frozenset[Reason] = frozenset(
     }
 )
 _NEEDS_NEW_SESSION: frozenset[Reason] = frozenset({"context_too_long", "session_not_found"})
+# Times of day, process ids and the like.
+_VOLATILE = re.compile(r"\d+:\d\d(?::\d\d)?(?:\.\d+)?|\b(?:pid|process|port|seed|thread)\W{0,3}\d+", re.IGNORECASE)
+# A whole number that stands alone: no part of a name, a path or a date, and no duration.
+_UNIT = r"(?!\s?(?:ns|us|µs|ms|s|secs?|seconds?|min|minutes?|h|hours?)\b)"
+_COUNT = re.compile(rf"(?<![\w.\-])(?<!\D/)(\d{{1,6}})(?![\w\-]|\.\d){_UNIT}")
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,11 +268,11 @@ def _is_stuck(attempts: Sequence[Attempt], *, times: int) -> bool:
 
 def _build_progress_key(attempt: Attempt) -> tuple[str, ...]:
     """What two attempts have in common of which the later one changed nothing. Where the files are not known, the
-    verifier's words stand for them."""
+    verifier's words stand for them; what a check counts tells of progress that no snapshot holds."""
     ended, check, verdict = attempt.ended, attempt.failed_check, attempt.verdict
     assert ended is not None
     said = verdict.text if verdict and not ended.tree else ""
-    failed = (check.check, _strip_numbers(check.output)) if check else ("", "")
+    failed = (check.check, _keep_counts(check.output)) if check else ("", "")
     return (ended.tree, ended.reason, _strip_numbers(ended.message), *failed, said)
 
 
@@ -283,6 +288,13 @@ def describe_standstill(attempts: Sequence[Attempt], *, times: int) -> str:
         what = "the same work"
     same = " and the same files" if last.ended.tree else ""
     return f"{times} attempts in a row came to {what}{same}."
+
+
+def _keep_counts(text: str) -> str:
+    """What a check printed, without what differs from one time to the next: of its numbers, only those that may count
+    something, such as failures."""
+    parts = _COUNT.split(_VOLATILE.sub("", text))
+    return "".join(part if place % 2 else _strip_numbers(part) for place, part in enumerate(parts))
 
 
 def _strip_numbers(text: str) -> str:

@@ -13,6 +13,10 @@ from inspan.errors import (
     CredentialsMissing,
     HarnessFault,
     InspanError,
+    LogBroken,
+    LogTooNew,
+    RunBusy,
+    RunNotFound,
     StateUnusable,
 )
 from inspan.folds.loop import LoopState
@@ -25,11 +29,14 @@ from .decide import End
 
 EndedPart = AttemptEnded | VerdictGiven | NodeEnded
 
+# What is wrong with another run that is needed: more room on the disk would not help.
+_OF_ANOTHER_RUN: tuple[type[InspanError], ...] = (RunNotFound, RunBusy, LogTooNew, LogBroken)
 # What keeps a run from being started, as a reason for the loop to end.
 _REASONS_OF_ERRORS: tuple[tuple[type[InspanError], Reason], ...] = (
     (CredentialsMissing, "authentication"),
     (AgentUnusable, "environment"),
     (BudgetSpent, "budget"),
+    *((error, "environment") for error in _OF_ANOTHER_RUN),
     (StateUnusable, "store"),
     (HarnessFault, "harness"),
 )
@@ -52,6 +59,8 @@ def find_reason(error: InspanError) -> Reason | None:
 
 def find_next_step(error: InspanError) -> str:
     """What to do about an error that ends a loop, where that is not what its reason says."""
+    if isinstance(error, _OF_ANOTHER_RUN):
+        return error.next_step
     cause = error.__cause__
     if not isinstance(error, StateUnusable) or not isinstance(cause, OSError) or cause.errno in _OF_THE_DISK:
         return ""
@@ -86,6 +95,7 @@ def build_work_end(
         calls_without_cost=cost.unknown_calls,
         model_calls=sum(each.model_calls for each in parts),
         files_changed=files,
+        files_unknown=any(each.files_unknown for each in parts if not isinstance(each, VerdictGiven)),
     )
 
 

@@ -9,6 +9,7 @@ from inspan.protocol.loop import LoopPolicy
 from .decide import DONE_FILE, Start
 
 _MOST_OUTPUT = 6000
+_CUT = re.compile(r"\[… \d+ characters left out …\]")
 _MOST_ANSWER = 3000
 _MOST_FILES = 50
 _DONE = (
@@ -91,12 +92,18 @@ def name_check(command: str) -> str:
     return first.removeprefix("#").strip() if newline and first.startswith("# ") else command
 
 
-def cut_middle(text: str, *, most: int = _MOST_OUTPUT) -> str:
-    """A long text by its beginning and, more of it, by its end, where errors stand."""
+def cut_middle(text: str, *, most: int = _MOST_OUTPUT, missing: int = 0) -> str:
+    """A long text by its beginning and, more of it, by its end, where errors stand; so many more characters as are
+    `missing` in its middle were left out before."""
     if len(text) <= most:
         return text
     head, tail = text[: most // 4], text[-(most - most // 4) :]
-    return f"{head}\n[… {len(text) - most} characters left out …]\n{tail}"
+    return f"{head}\n[… {len(text) - most + missing} characters left out …]\n{tail}"
+
+
+def is_cut(text: str) -> bool:
+    """Whether something was left out of a text in this way."""
+    return _CUT.search(text) is not None
 
 
 def _describe_check(check: CheckEnded) -> str:

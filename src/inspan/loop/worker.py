@@ -246,6 +246,7 @@ class LoopWorker:
                 can_resume=bool(ended.session_id),
                 tree=load_snapshot(folder.path).after if folder else "",
                 files_changed=ended.files_changed,
+                files_unknown=ended.files_unknown,
                 usage=ended.usage,
                 cost=followed.cost,
                 model_calls=ended.model_calls,
@@ -276,7 +277,7 @@ class LoopWorker:
         try:
             folder = find_run_folder(self._plan.state, run_id)
         except RunNotFound:
-            gone = RunEnded(outcome="lost", reason="supervisor_lost", message="its folder is gone")
+            gone = RunEnded(outcome="lost", reason="supervisor_lost", message="its folder is gone", files_unknown=True)
             return _FollowedRun(ended=gone)
         ending = asyncio.create_task(self._end_run(folder))
         summary, ended_at = Summary(), time.time()

@@ -449,7 +449,8 @@ class AttemptStarted(_Event, frozen=True, kw_only=True, tag="attempt_started"):
 
 
 class AttemptEnded(_Event, frozen=True, kw_only=True, tag="attempt_ended"):
-    """How the run of an attempt ended. `tree` stands for the files as they were then, where that is known."""
+    """How the run of an attempt ended. `tree` stands for the files as they were then, where that is known. With
+    `files_unknown`, others may have changed than `files_changed`."""
 
     attempt: int
     run_id: str
@@ -463,6 +464,7 @@ class AttemptEnded(_Event, frozen=True, kw_only=True, tag="attempt_ended"):
     usage: Usage | None = None
     cost: Cost | None = None
     model_calls: int = 0
+    files_unknown: bool = False
 
 
 class CheckStarted(_Event, frozen=True, kw_only=True, tag="check_started"):
@@ -535,7 +537,8 @@ class NodeOutput(_Event, frozen=True, kw_only=True, tag="node_output"):
 class NodeEnded(_Event, frozen=True, kw_only=True, tag="node_ended"):
     """How a node of a blueprint ended. `outputs` are what others find by name, `runs` those of its agents.
 
-    One that was `skipped` says in `error` what it would have needed, and nothing where it was not wanted.
+    One that was `skipped` says in `error` what it would have needed, and nothing where it was not wanted. With
+    `files_unknown`, others may have changed than `files_changed`.
     """
 
     node: str
@@ -553,6 +556,7 @@ class NodeEnded(_Event, frozen=True, kw_only=True, tag="node_ended"):
     usage: Usage | None = None
     cost: Cost | None = None
     model_calls: int = 0
+    files_unknown: bool = False
 
 
 class WatchdogActed(_Event, frozen=True, kw_only=True, tag="watchdog_acted"):

@@ -4,15 +4,27 @@ from collections.abc import Callable
 from typing import Any
 
 from inspan.contracts.reporter import NodeReport, NodeResult, Reporter, RunReport
-from inspan.protocol.events import Event, NodeEnded, NodeOutput, NodeStarted, RunEnded
+from inspan.protocol.events import (
+    Event,
+    NodeEnded,
+    NodeOutput,
+    NodeStarted,
+    QuestionAnswered,
+    QuestionAsked,
+    RunEnded,
+    RunStarted,
+)
+from inspan.protocol.ids import make_short_name
 from inspan.protocol.outcome import status_of
+
+from .narration import Narrator, TextChunk
 
 
 class NodeReporter:
     """Tells a reporter of one blueprint; `report` is what all of it came to, once that has ended.
 
     `tells_output` says of a node whether the output that the log has of it is told: who follows its agent has it from
-    there.
+    there. What a node asks a person is output of it, with the command that answers.
     """
 
     def __init__(self, reporter: Reporter, *, tells_output: Callable[[str], bool] = lambda node: True) -> None:
@@ -20,6 +32,9 @@ class NodeReporter:
         self._reporter = reporter
         self._tells_output = tells_output
         self._nodes: list[NodeReport] = []
+        self._run = ""
+        self._asking = ""
+        self._asked: dict[str, str] = {}
 
     def show(self, event: Event) -> None:
         """Takes the next event; those that tell nothing of a node are passed over."""
@@ -27,12 +42,30 @@ class NodeReporter:
         if handler:
             handler(self, event)
 
+    def on_run_started(self, event: RunStarted) -> None:
+        self._run = make_short_name(event.run_id)
+
     def on_started(self, event: NodeStarted) -> None:
+        self._asking = event.node  # A question is that of the node that began just before.
         self._reporter.node_start(event.node, event.type)
 
     def on_output(self, event: NodeOutput) -> None:
         if self._tells_output(event.node):
             self._reporter.node_output(event.node, event.text)
+
+    def on_asked(self, event: QuestionAsked) -> None:
+        self._asked[event.id] = self._asking
+        self._tell(self._asking, event)
+        command = f"inspan approve {self._run}/{event.id} --answer TEXT"
+        self._reporter.node_output(self._asking, TextChunk(f"  → {command}\n", "note"))
+
+    def on_answered(self, event: QuestionAnswered) -> None:
+        if node := self._asked.pop(event.id, ""):
+            self._tell(node, event)
+
+    def _tell(self, node: str, event: Event) -> None:
+        for chunk in Narrator().narrate(event):
+            self._reporter.node_output(node, chunk)
 
     def on_ended(self, event: NodeEnded) -> None:
         result = build_result_of_node(event)
@@ -46,8 +79,11 @@ class NodeReporter:
 
 
 _HANDLERS: dict[type, Callable[[NodeReporter, Any], None]] = {
+    RunStarted: NodeReporter.on_run_started,
     NodeStarted: NodeReporter.on_started,
     NodeOutput: NodeReporter.on_output,
+    QuestionAsked: NodeReporter.on_asked,
+    QuestionAnswered: NodeReporter.on_answered,
     NodeEnded: NodeReporter.on_ended,
     RunEnded: NodeReporter.on_run_ended,
 }
@@ -67,4 +103,5 @@ def build_result_of_node(event: NodeEnded) -> NodeResult:
         not_paid_usd=cost.not_paid_usd if cost else None,
         calls_without_cost=cost.unknown_calls if cost else 0,
         files_changed=tuple(event.files_changed),
+        files_unknown=event.files_unknown,
     )

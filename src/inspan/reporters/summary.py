@@ -20,7 +20,7 @@ def format_node(result: NodeResult, *, name: str = "") -> Iterator[Line]:
     if result.error:
         yield f"  {truncate(result.error)}", ""
     is_agent = result.outcome is not None
-    if is_agent or result.files_changed:
+    if is_agent or result.files_changed or result.files_unknown:
         yield truncate(f"  files changed: {_format_files(result)}"), ""
     if result.cost is not None:
         # An agent's run says by its kind of cost what another node can only say in a note.

@@ -13,6 +13,8 @@ from inspan.protocol.wire import DECODE_ERRORS, encode
 from inspan.stores.paths import is_private
 from inspan.stores.run_folder import RunFolder, is_locked
 
+from .relations import read_work
+
 _ANSWER_S = 5.0
 _START_S = 10.0
 _START_POLL_S = 0.02
@@ -29,29 +31,46 @@ def ask_run(path: str, command: Command, *, timeout_s: float = _ANSWER_S) -> Rep
 
     Whoever owns the folder of a socket can answer in a run's place: only a folder of ours is believed.
     """
+    return _exchange(path, command, timeout_s=timeout_s)[0]
+
+
+def _exchange(path: str, command: Command, *, timeout_s: float) -> tuple[Reply | None, bool]:
+    """The reply, and whether somebody was there who may have heard the command."""
+    is_sent = False
     if not is_private(os.path.dirname(path)):
-        return None
+        return None, is_sent
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
             client.settimeout(timeout_s)
             client.connect(path)
+            is_sent = True
             client.sendall(encode(command) + b"\n")
             answer = client.makefile("rb").readline()
-        return msgspec.json.decode(answer, type=know_type(Reply)) if answer else None
+        return (msgspec.json.decode(answer, type=know_type(Reply)) if answer else None), is_sent
     except (OSError, *DECODE_ERRORS):
-        return None
+        return None, is_sent
 
 
 def command_session(folder: RunFolder, command: Command) -> Reply:
-    """What an open session replies, waiting for one that is still starting; raises as `check_reply` does.
+    """What an open session, or other work that was asked something, replies, waiting for one that is still starting;
+    raises as `check_reply` does, and `CommandRefused` where nobody knows whether it was heard.
 
     A message that is sent again because nobody replied is known by its id.
     """
     deadline = time.monotonic() + _START_S
-    while (reply := ask_run(folder.socket, command)) is None:
+    while (found := _exchange(folder.socket, command, timeout_s=_ANSWER_S))[0] is None:
         if not is_locked(folder) or time.monotonic() >= deadline:
             break
         time.sleep(_START_POLL_S)
+    reply, is_sent = found
+    what = read_work(folder)
+    if reply is None and is_sent and is_locked(folder):
+        step = f"`inspan ps` shows whether it did; what hangs is ended by `inspan kill {folder.run_id}`."
+        name = f"{what.capitalize() or 'Run'} {folder.run_id}"
+        raise CommandRefused(f"{name} did not confirm this in time, and may still take it.", next_step=step)
+    if reply is None and what:
+        step = f"`inspan show {folder.run_id}` tells of it."
+        raise SessionClosed(f"{what.capitalize()} {folder.run_id}: it does not answer: it has ended.", next_step=step)
     return check_reply(folder.run_id, reply)
 
 

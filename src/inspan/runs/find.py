@@ -26,9 +26,10 @@ from inspan.stores.run_folder import (
 from inspan.system import file_locks
 
 from .control_client import send_command
-from .names import build_row_path, find_by_place, find_named, list_active_folders
+from .names import build_row_path, find_by_place, find_named, list_active_folders, read_own_name
 from .names import is_in_scope as is_in_scope
 from .projects import Scope
+from .relations import read_continuing
 
 if TYPE_CHECKING:
     from inspan.folds.blueprint import BlueprintLiveFold
@@ -46,13 +47,14 @@ def find_run_folder(state: str, name: str, *, scope: Scope | None = None) -> Run
     """The run of this name; raises `RunNotFound`.
 
     A name is an id or the unique beginning of one, in any project; a run's own name or its short name, in `scope`
-    first, which is the current folder's project by default, and then in any. `@last` and `@1` are the last run of
+    first, which is the current folder's project by default, and then in any; its own leads to what goes on with it, for
+    as long as that lives. `@last` and `@1` are the last run of
     `scope`, `@2` is the one before it; `@last-anywhere` is the last of all.
     """
     if placed := find_by_place(state, name, scope):
         return placed
     if name.isascii() and not begins_run_id(name) and (named := find_named(state, name, scope)):
-        return named
+        return (read_own_name(named) == name and _find_living_continuation(state, named)) or named
     found = {folder.run_id: folder for folder in list_active_folders(state) if _begins(folder, name)}
     # A living run must be found even when the index is broken; and no id holds more than ASCII.
     if name not in found and name and name.isascii():
@@ -71,6 +73,18 @@ def find_run_folder(state: str, name: str, *, scope: Scope | None = None) -> Run
             f"{name!r} begins more than one run id.", next_step=f"Add characters: {', '.join(sorted(found))}."
         )
     raise no_run_error(name)
+
+
+def _find_living_continuation(state: str, folder: RunFolder) -> RunFolder | None:
+    """What goes on with a run, a loop or a blueprint now, where that has no name of its own."""
+    seen: set[str] = set()
+    while folder.run_id not in seen and not is_locked(folder) and (known := read_continuing(folder)):
+        seen.add(folder.run_id)
+        try:
+            folder = find_run_folder(state, known)
+        except RunNotFound:
+            return None
+    return folder if is_locked(folder) else None
 
 
 def no_run_error(name: str) -> RunNotFound:

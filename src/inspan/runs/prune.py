@@ -21,13 +21,13 @@ from .boxes import remove_dead_box
 from .find import remove
 from .list_all import list_ended, list_runs
 from .projects import Scope, project_of
-from .works import list_needed, list_needing
+from .works import list_failed, list_needed, list_needing
 from .worktrees import WorktreeEntry, find_going_with
 
 
 class PruneFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which runs: ended before a moment, of these outcomes and in this scope where given, but not the newest `keep`,
-    and with `keep_failed` none that did not do what it was asked for."""
+    and with `keep_failed` none that did not do what it was asked for, nor what belongs to such a loop or blueprint."""
 
     before: float
     keep: int = 0
@@ -139,12 +139,15 @@ def _select_rows(state: str, choice: PruneFilter) -> list[Row]:
     rows = [row for row in rows[choice.keep :] if row.started_at + row.duration_s < choice.before]
     if choice.keep_failed:
         rows = [row for row in rows if row.outcome == "completed"]
-    return _leave_needed(state, rows, lost="lost" not in choice.outcomes)
+    return _leave_needed(state, rows, choice) if rows else rows
 
 
-def _leave_needed(state: str, rows: list[Row], *, lost: bool) -> list[Row]:
-    """Without what a loop needs that lives, or that was lost and waits to go on, unless those were asked for."""
-    works = list_needing(state, lost=lost) if rows else set[str]()
+def _leave_needed(state: str, rows: list[Row], choice: PruneFilter) -> list[Row]:
+    """Without what a loop needs that lives, that was lost and waits to go on, unless those were asked for, or that is
+    kept since it failed."""
+    works = list_needing(state, lost="lost" not in choice.outcomes)
+    if choice.keep_failed:
+        works |= list_failed(state)
     needed = list_needed(state, list_ended(state), works) if works else set[str]()
     return [row for row in rows if row.run_id not in needed]
 

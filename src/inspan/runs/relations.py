@@ -24,14 +24,15 @@ def mark_continued(folder: RunFolder, *, by: str) -> None:
 
 def find_continuing(state: str, folder: RunFolder) -> str:
     """What goes on with a run, a loop or a blueprint; empty where nothing does."""
+    return read_continuing(folder) or map_continued(state).get(folder.run_id, "")
+
+
+def read_continuing(folder: RunFolder) -> str:
+    """The same by what stands in its own folder alone; empty where that says nothing."""
     try:
-        return str(read_json(folder.file(_CONTINUED))["by"]) if is_marked_continued(folder) else _look_up(state, folder)
+        return str(read_json(folder.file(_CONTINUED))["by"]) if is_marked_continued(folder) else ""
     except (InspanError, KeyError):
-        return _look_up(state, folder)
-
-
-def _look_up(state: str, folder: RunFolder) -> str:
-    return map_continued(state).get(folder.run_id, "")
+        return ""
 
 
 def is_marked_continued(folder: RunFolder) -> bool:

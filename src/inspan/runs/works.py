@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence, Set
 from inspan.errors import RunNotFound
 from inspan.protocol.ids import RunId
 from inspan.protocol.task import Work
+from inspan.stores.comparison_folder import list_unfinished
 from inspan.stores.index import Row
 from inspan.stores.run_folder import RunFolder
 
@@ -15,11 +16,13 @@ from .relations import is_marked_continued, list_living, read_relation, read_wor
 
 
 def list_needing(state: str, *, lost: bool) -> set[str]:
-    """Those that live, with what they continue; where `lost` is set, also those that were lost and wait to go on."""
+    """Those that live, with what they continue, and comparisons that do; where `lost` is set, also those that were lost
+    and wait to go on."""
     works = {row.run_id: row for row in list_ended(state) if row.work}
     continues = {row.run_id: row.continues for row in works.values()}
     continues |= {folder.run_id: read_relation(folder, "continues") for folder in list_active_folders(state)}
     needing = list_living(state)
+    needing |= {each.id for each in list_unfinished(state) if each.lives or (lost and each.died)}
     if lost:
         continued = set(continues.values())
         needing |= {name for name, row in works.items() if _waits(state, row, continued)}
@@ -27,6 +30,13 @@ def list_needing(state: str, *, lost: bool) -> set[str]:
         while (name := continues.get(name, "")) and name not in needing:
             needing.add(name)
     return needing
+
+
+def list_failed(state: str) -> set[str]:
+    """Those that ended and did not do what they were asked for, and comparisons that were not judged whole: somebody
+    may go on with them."""
+    failed = {row.run_id for row in list_ended(state) if row.work and row.outcome != "completed"}
+    return failed | {each.id for each in list_unfinished(state)}
 
 
 def find_last_work(state: str, work: Work, *, scope: Scope) -> RunFolder:

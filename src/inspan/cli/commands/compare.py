@@ -149,6 +149,7 @@ def _create(own: Mapping[str, Any], options: Mapping[str, Any], *, state: str, e
         times=own["times"],
         explicit=explicit,
         env=env,
+        jobs=own["jobs"] or 0,
     )
     return create_store(state, comparison, env=env)
 
@@ -180,7 +181,7 @@ async def _run(store: CompareStore, own: Mapping[str, Any], *, state: str, env: 
         store,
         state=state,
         env=env,
-        jobs=own["jobs"] or os.cpu_count() or 1,
+        jobs=own["jobs"] or comparison.jobs or os.cpu_count() or 1,
         on_started=lambda started: _show_started(started),
         on_result=lambda result: _show_result(result, gate=store.gate, as_json=as_json),
     )

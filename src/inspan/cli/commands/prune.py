@@ -46,7 +46,7 @@ _COLUMNS = (
     "--older-than", type=Moment(), default="30d", show_default=True, help="Runs that ended before: 7d, 2026-11-01."
 )
 @click.option("--keep", type=click.IntRange(min=0), default=0, help="Not the newest N of them, whatever their age.")
-@click.option("--keep-failed", is_flag=True, help="Only runs that completed: what failed, or was lost, stays.")
+@click.option("--keep-failed", is_flag=True, help="Only what completed: what failed, or was lost, stays with its runs.")
 @click.option("--project", help="Only runs of this project. [default: that of this folder]")
 @click.option("--all-projects", is_flag=True, help="Runs of every project.")
 @click.option("--outcome", type=click.Choice(OUTCOMES), multiple=True, help="Only runs with this outcome; repeatable.")

@@ -9,6 +9,7 @@ import click
 from inspan.blueprints.recover import continue_blueprint
 from inspan.cli.confirm import confirm
 from inspan.cli.inside_run import wait_if_inside
+from inspan.cli.lost_work import list_dead_comparisons
 from inspan.cli.output import format_duration, print_json
 from inspan.cli.run_names import RunName
 from inspan.errors import InspanError, RunNotFound
@@ -31,22 +32,27 @@ def command(runs: tuple[str, ...], every_project: bool, dry_run: bool, yes: bool
 
     Each goes on in a new one, in the background: a run in its session, a loop or a blueprint where it stood. What has
     been gone on with before, by this or by `resume`, is left alone. Without RUN, all that was lost in this project, or
-    of what was started in the run that calls this, which then waits for its end.
+    of what was started in the run that calls this, which then waits for its end. A comparison that died is named with
+    the command that goes on with it.
     """
     state = state_home()
-    found = find_lost(state, scope=None if every_project or runs else current_scope())
+    scope = None if every_project or runs else current_scope()
+    found = find_lost(state, scope=scope)
+    comparisons = [] if runs or RUN_VARIABLE in os.environ else list_dead_comparisons(state, scope=scope)
     found = [_pick(state, name, found) for name in runs] if runs else found
     if not runs and (own := os.environ.get(RUN_VARIABLE)):
         found = select_inside(state, found, run_id=own)
     usable = [each for each in found if not each.problem]
     if not as_json:
-        click.echo("\n".join(map(_describe, found)) or "inspan: nothing was lost here", err=True)
+        lines = [*map(_describe, found), *(f"  comparison: inspan compare --resume {each.id}" for each in comparisons)]
+        click.echo("\n".join(lines) or "inspan: nothing was lost here", err=True)
     asked = bool(usable) and not dry_run
     if asked and not yes and not confirm(_ask(len(usable)), verb="go on", as_json=as_json):
         return 0
     new, failed = _recover_all(state, usable if asked else [], as_json=as_json)
     if as_json:
-        print_json(lost=[{"run_id": each.run_id, "problem": each.problem} for each in found], continued=new)
+        lost = [{"run_id": each.run_id, "problem": each.problem} for each in found]
+        print_json(lost=lost, continued=new, comparisons=[each.id for each in comparisons])
     codes = [wait_if_inside(state, find_run_folder(state, run_id)) for run_id in new.values()]
     return next(filter(None, codes), 1 if failed else 0)
 

@@ -16,6 +16,7 @@ from inspan.reporters.states import format_live_state
 from inspan.reporters.text import escape_controls, one_line
 from inspan.runs.find import refresh_run
 from inspan.runs.names import read_own_name
+from inspan.runs.relations import read_continuing
 from inspan.runs.undo import UndoRecord, read_undo_records
 from inspan.stores.paths import state_home
 from inspan.stores.run_folder import read_json
@@ -56,7 +57,9 @@ def command(run: str, as_json: bool) -> None:
         console.show_answer(restore_large_texts(summary.answer, folder=folder.path))
         print_words("")
     if summary.ended:
-        console.show(summary.ended)
+        known = read_continuing(folder)
+        step = f"{known} goes on with it: `inspan show {known}`." if known else summary.ended.next
+        console.show(msgspec.structs.replace(summary.ended, next=step))
         if undone:
             print_words(f"  {_format_undo(undone[-1])}")
     elif live:
