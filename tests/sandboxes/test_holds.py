@@ -86,6 +86,9 @@ def _git(folder: Path, *words: str) -> None:
     subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
 
 
+_VERSION = "[core]\n\trepositoryformatversion = 0"
+
+
 def test_folders_without_number_do_not_hide_a_repository_from_its_protection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +161,41 @@ def test_what_git_would_run_is_told_of_in_every_repository_however_deep_it_lies(
         [*map(str, hooks), str(own / ".git/config"), str(bare / "config")]
     )
     assert sum("core.fsmonitor" in text for text in told) == 2
+
+
+def test_a_repository_without_a_work_tree_whose_head_is_a_link_to_no_branch_yet_is_one(tmp_path: Path) -> None:
+    """As git made it in former times, and takes it today: what its settings name is run."""
+    data = tmp_path / "work/data"
+    for name in ("refs", "objects"):
+        (data / name).mkdir(parents=True)
+    (data / "HEAD").symlink_to("refs/heads/none")
+    assert [each.top for each in find_nested_repositories(str(tmp_path / "work"))] == [str(data)]
+    mark = tmp_path / "mark"
+    (data / "config").write_text(f'{_VERSION}\n\tworktree = .\n\tfsmonitor = "touch {mark}; false"\n')
+    _git(data, "status")
+    assert mark.exists(), "git takes it"
+    told = disarm_git([str(tmp_path / "work")], since=time.time())
+    assert any(each.startswith(f"{data}/config was changed") and "core.fsmonitor" in each for each in told), told
+
+
+def test_git_data_is_found_wherever_git_finds_it(tmp_path: Path) -> None:
+    """Also where its objects are a file, and behind a link with `..` after it."""
+    mark, work = tmp_path / "mark", tmp_path / "work"
+    (work / "links/far/deep").mkdir(parents=True)
+    (work / "link").symlink_to("links/far/deep")
+    for folder in (work / "file/.git", work / "links/far/data"):
+        (folder / "refs").mkdir(parents=True)
+        (folder / "objects").touch()
+        (folder / "objects").chmod(0o755)
+        (folder / "HEAD").write_text("ref: refs/heads/none\n")
+        (folder / "config").write_text(f'{_VERSION}\n\tfsmonitor = "touch {mark}; false"\n')
+    (work / "pointer").mkdir()
+    (work / "pointer/.git").write_text("gitdir: ../link/../data\n")
+    for name in ("file", "pointer"):
+        _git(work / name, "status")
+        assert mark.exists(), f"git takes {name}"
+        mark.unlink()
+        assert any("core.fsmonitor" in each for each in disarm_git([str(work / name)], since=time.time())), name
 
 
 def test_objects_of_another_repository_that_a_run_has_let_git_show_are_told_of(tmp_path: Path) -> None:
