@@ -16,7 +16,7 @@ from inspan.stores import nested_repositories
 from inspan.stores.git_settings import read_git_sources
 from inspan.stores.git_traces import disarm_git
 from inspan.stores.nested_repositories import find_nested_repositories
-from inspan.stores.repository import Repository
+from inspan.stores.repository import Repository, is_own_git_data
 from inspan.transports.process import Spawned, spawn
 
 if TYPE_CHECKING:
@@ -346,3 +346,43 @@ def test_settings_that_were_replaced_during_a_run_are_told_of_where_they_name_pr
     if told:
         name = f"{key.split('.')[0]}.{key.split('.')[-1]}"
         assert f"{tmp_path}/.git/config was changed in the run, or from outside" in problems[0] and name in problems[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('[user][core]fsmonitor = "x"', "names core.fsmonitor:"),
+        ('\ufeff[core]fsmonitor = "x"', "names core.fsmonitor:"),
+        ('[core]\n\teol = lf\\\n[branch]\n\tfsmonitor = "x"', "names core.fsmonitor:"),
+        ("[core]\n\tfsmonitor\n", "names core.fsmonitor:"),
+        ('[include "x"]\n[include]\n\tpath = elsewhere\n', "names include.path:"),
+        ('[branch "x"]\n\tremote = "a\\n[core]\\nfsmonitor"\n', ""),
+        ("[core\n", "names what cannot be read (bad config line 1 in file"),
+        ("\n" * 1024 * 1024 + "[core]fsmonitor = x", "names what cannot be read (more than 1048576 bytes)"),
+        ("".join(f"[a{each}]\nb\n" for each in range(30)), "a19.b, 10 more:"),
+    ],
+)
+def test_settings_are_read_as_git_reads_them(tmp_path: Path, text: str, wanted: str) -> None:
+    _git(tmp_path, "init", "-q")
+    (tmp_path / ".git/config").write_text(text, encoding="utf-8")
+    told = [each for each in disarm_git([str(tmp_path)], since=time.time()) if "/.git/config was" in each]
+    assert [wanted in each for each in told] == [True] * bool(wanted), told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[core]\n\tbare = false\n\tworktree = ../a\n\tworktree = ../../sub dir\n",
+        '[user][core]worktree = "../../sub dir"',
+        "[core]\n\tworktree = ../../sub \\\ndir ; a comment\n[core]\n",
+        '\ufeff[CORE]\nWorkTree=../../"sub dir"',
+        '[core]\n\tworktree = ../../sub dir\n[core "x"]\n\tworktree = no\n[branch "]"]\n\tworktree = no\n',
+    ],
+)
+def test_the_work_tree_that_settings_name_is_the_one_that_git_reads(tmp_path: Path, text: str) -> None:
+    data, tree = tmp_path / "group/data", tmp_path / "sub dir"
+    tree.mkdir()
+    _git(tmp_path, "init", "-q", "--bare", str(data))
+    (data / "config").write_text(text, encoding="utf-8")
+    (tree / ".git").write_text(f"gitdir: {data}\n")
+    assert is_own_git_data(Repository(top=str(tree), git_dir=str(data), common=str(data)))

@@ -13,6 +13,7 @@ from inspan.system.paths import is_below, is_within
 from inspan.system.platform import copy_content
 
 from .git import Git, write_file
+from .settings_file import find_file_setting
 
 _POINTER_BYTES = 4096
 _POINTER = b"gitdir: "
@@ -249,15 +250,7 @@ def _read_linked_top(git_dir: str) -> str:
 
 def _read_work_tree_setting(common: str) -> str:
     """`core.worktree` of a repository's own configuration; empty where it is not set."""
-    section = ""
-    for line in os.fsdecode(read_plain_file(os.path.join(common, "config"))).splitlines():
-        word = line.strip()
-        if word.startswith("["):
-            section = word.strip("[]").lower()
-        name, _, value = word.partition("=")
-        if section == "core" and name.strip().lower() == "worktree":
-            return value.strip().strip('"')
-    return ""
+    return find_file_setting(os.path.join(common, "config"), "core.worktree")
 
 
 def read_plain_file(path: str, *, limit_bytes: int = -1) -> bytes:
