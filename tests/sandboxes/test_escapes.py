@@ -579,6 +579,18 @@ def test_a_repository_without_a_work_tree_is_protected_like_any_other(
     assert 0 not in found.values() and None not in found.values() and "written" not in found.values(), found
 
 
+def test_a_repository_whose_head_is_a_link_is_protected_where_it_is_worked_in(cli_env: CliEnv, fake: Fake) -> None:
+    _run("git init -q --bare . && ln -sf refs/heads/none HEAD", cwd=cli_env.work, by=cli_env)
+    found = run_in_box(
+        cli_env,
+        fake,
+        hook="write('hooks/post-commit')",
+        config="write('config')",
+        by_git="shell('git config core.fsmonitor evil')",
+    )
+    assert 0 not in found.values() and "written" not in found.values(), found
+
+
 def test_a_folder_of_git_data_is_no_place_to_work(cli_env: CliEnv, fake: Fake) -> None:
     _run(f"{_GIT} init -q && {_GIT} init -q --bare data", cwd=cli_env.work, by=cli_env)
     for name in (".git/hooks", "data/hooks", "data/objects/info"):

@@ -16,7 +16,7 @@ from inspan.stores import nested_repositories
 from inspan.stores.git_settings import read_git_sources
 from inspan.stores.git_traces import disarm_git
 from inspan.stores.nested_repositories import find_nested_repositories
-from inspan.stores.repository import Repository
+from inspan.stores.repository import Repository, is_own_git_data
 from inspan.transports.process import Spawned, spawn
 
 if TYPE_CHECKING:
@@ -84,6 +84,9 @@ def test_a_file_that_vanishes_meanwhile_does_not_uncover_the_others(
 
 def _git(folder: Path, *words: str) -> None:
     subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
+
+
+_VERSION = "[core]\n\trepositoryformatversion = 0"
 
 
 def test_folders_without_number_do_not_hide_a_repository_from_its_protection(
@@ -158,6 +161,41 @@ def test_what_git_would_run_is_told_of_in_every_repository_however_deep_it_lies(
         [*map(str, hooks), str(own / ".git/config"), str(bare / "config")]
     )
     assert sum("core.fsmonitor" in text for text in told) == 2
+
+
+def test_a_repository_without_a_work_tree_whose_head_is_a_link_to_no_branch_yet_is_one(tmp_path: Path) -> None:
+    """As git made it in former times, and takes it today: what its settings name is run."""
+    data = tmp_path / "work/data"
+    for name in ("refs", "objects"):
+        (data / name).mkdir(parents=True)
+    (data / "HEAD").symlink_to("refs/heads/none")
+    assert [each.top for each in find_nested_repositories(str(tmp_path / "work"))] == [str(data)]
+    mark = tmp_path / "mark"
+    (data / "config").write_text(f'{_VERSION}\n\tworktree = .\n\tfsmonitor = "touch {mark}; false"\n')
+    _git(data, "status")
+    assert mark.exists(), "git takes it"
+    told = disarm_git([str(tmp_path / "work")], since=time.time())
+    assert any(each.startswith(f"{data}/config was changed") and "core.fsmonitor" in each for each in told), told
+
+
+def test_git_data_is_found_wherever_git_finds_it(tmp_path: Path) -> None:
+    """Also where its objects are a file, and behind a link with `..` after it."""
+    mark, work = tmp_path / "mark", tmp_path / "work"
+    (work / "links/far/deep").mkdir(parents=True)
+    (work / "link").symlink_to("links/far/deep")
+    for folder in (work / "file/.git", work / "links/far/data"):
+        (folder / "refs").mkdir(parents=True)
+        (folder / "objects").touch()
+        (folder / "objects").chmod(0o755)
+        (folder / "HEAD").write_text("ref: refs/heads/none\n")
+        (folder / "config").write_text(f'{_VERSION}\n\tfsmonitor = "touch {mark}; false"\n')
+    (work / "pointer").mkdir()
+    (work / "pointer/.git").write_text("gitdir: ../link/../data\n")
+    for name in ("file", "pointer"):
+        _git(work / name, "status")
+        assert mark.exists(), f"git takes {name}"
+        mark.unlink()
+        assert any("core.fsmonitor" in each for each in disarm_git([str(work / name)], since=time.time())), name
 
 
 def test_objects_of_another_repository_that_a_run_has_let_git_show_are_told_of(tmp_path: Path) -> None:
@@ -308,3 +346,43 @@ def test_settings_that_were_replaced_during_a_run_are_told_of_where_they_name_pr
     if told:
         name = f"{key.split('.')[0]}.{key.split('.')[-1]}"
         assert f"{tmp_path}/.git/config was changed in the run, or from outside" in problems[0] and name in problems[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('[user][core]fsmonitor = "x"', "names core.fsmonitor:"),
+        ('\ufeff[core]fsmonitor = "x"', "names core.fsmonitor:"),
+        ('[core]\n\teol = lf\\\n[branch]\n\tfsmonitor = "x"', "names core.fsmonitor:"),
+        ("[core]\n\tfsmonitor\n", "names core.fsmonitor:"),
+        ('[include "x"]\n[include]\n\tpath = elsewhere\n', "names include.path:"),
+        ('[branch "x"]\n\tremote = "a\\n[core]\\nfsmonitor"\n', ""),
+        ("[core\n", "names what cannot be read (bad config line 1 in file"),
+        ("\n" * 1024 * 1024 + "[core]fsmonitor = x", "names what cannot be read (more than 1048576 bytes)"),
+        ("".join(f"[a{each}]\nb\n" for each in range(30)), "a19.b, 10 more:"),
+    ],
+)
+def test_settings_are_read_as_git_reads_them(tmp_path: Path, text: str, wanted: str) -> None:
+    _git(tmp_path, "init", "-q")
+    (tmp_path / ".git/config").write_text(text, encoding="utf-8")
+    told = [each for each in disarm_git([str(tmp_path)], since=time.time()) if "/.git/config was" in each]
+    assert [wanted in each for each in told] == [True] * bool(wanted), told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[core]\n\tbare = false\n\tworktree = ../a\n\tworktree = ../../sub dir\n",
+        '[user][core]worktree = "../../sub dir"',
+        "[core]\n\tworktree = ../../sub \\\ndir ; a comment\n[core]\n",
+        '\ufeff[CORE]\nWorkTree=../../"sub dir"',
+        '[core]\n\tworktree = ../../sub dir\n[core "x"]\n\tworktree = no\n[branch "]"]\n\tworktree = no\n',
+    ],
+)
+def test_the_work_tree_that_settings_name_is_the_one_that_git_reads(tmp_path: Path, text: str) -> None:
+    data, tree = tmp_path / "group/data", tmp_path / "sub dir"
+    tree.mkdir()
+    _git(tmp_path, "init", "-q", "--bare", str(data))
+    (data / "config").write_text(text, encoding="utf-8")
+    (tree / ".git").write_text(f"gitdir: {data}\n")
+    assert is_own_git_data(Repository(top=str(tree), git_dir=str(data), common=str(data)))

@@ -25,19 +25,17 @@ from .git import QUIET_SETTINGS, find_git, format_settings
 from .git_settings import read_git_sources
 from .nested_repositories import search_repositories
 from .repository import Repository, find_repository, is_own_git_data, read_bare_repository
+from .settings_file import UnreadableSettings, list_file_settings
 
 _LONGEST_S = 10.0
 # How many repositories git is asked about, and how much is told: a run could leave any number.
-_MOST_ASKED, _MOST_TOLD = 200, 100
-_SETTINGS_BYTES = 1024 * 1024
+_MOST_ASKED, _MOST_TOLD, _MOST_KEYS = 200, 100, 20
 _CLOCK_S = 2.0
 _SETTINGS = ("config", "config.worktree")
 _ALTERNATES = ("info/alternates", "info/http-alternates")
 _SAMPLE = ".sample"
 _EXECUTABLE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 _GIT_LINK = b"160000 "
-_SECTION = re.compile(r"\s*\[([^\s\]\"]+)[^\]]*\]")
-_KEY = re.compile(r"\s*([a-zA-Z][\w-]*)")
 # What every repository has, and what names neither a program nor another file of settings.
 _HARMLESS = re.compile(
     r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol)"
@@ -297,20 +295,12 @@ def _list_hooks(folder: str, folders: Sequence[str]) -> Iterator[str]:
 def _list_running_keys(path: str) -> list[str]:
     """The settings in a file that are not known to be harmless; that it cannot be read is told as one."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            text = file.read(_SETTINGS_BYTES)
-            if file.read(1):
-                return ["more than can be read"]
-    except OSError as error:
-        return [f"what cannot be read ({error.strerror})"]
-    found: list[str] = []
-    section = ""
-    for line in text.splitlines():
-        if head := _SECTION.match(line):
-            section, line = head[1].lower(), line[head.end() :]
-        if (key := _KEY.match(line)) and not _HARMLESS.fullmatch(name := f"{section}.{key[1].lower()}"):
-            found.append(name)
-    return list(dict.fromkeys(found))
+        settings = list_file_settings(path)
+    except UnreadableSettings as error:
+        return [f"what cannot be read ({error})"]
+    found = list(dict.fromkeys(each.kind for each in settings if not _HARMLESS.fullmatch(each.kind)))
+    more = len(found) - _MOST_KEYS
+    return [*found[:_MOST_KEYS], f"{more} more"] if more > 0 else found
 
 
 def _remove_link(path: str) -> str:

@@ -13,6 +13,7 @@ from inspan.system.paths import is_below, is_within
 from inspan.system.platform import copy_content
 
 from .git import Git, write_file
+from .settings_file import find_file_setting
 
 _POINTER_BYTES = 4096
 _POINTER = b"gitdir: "
@@ -142,11 +143,14 @@ def find_git_data_around(folder: str) -> str:
 
 
 def is_bare_repository(folder: str) -> bool:
-    """Whether a folder is git data itself, and no `.git` of a work tree is needed for git to use it."""
-    if not os.path.isfile(os.path.join(folder, "HEAD")):
+    """Whether a folder is git data itself, and no `.git` of a work tree is needed for git to use it.
+
+    `HEAD` may be a link to a branch that is not there yet, as git has made it in former times.
+    """
+    if not os.path.lexists(os.path.join(folder, "HEAD")):
         return False
     common = _find_common_dir(folder)
-    return all(os.path.isdir(os.path.join(common, name)) for name in ("objects", "refs"))
+    return _holds(common, "objects") and _holds(common, "refs")
 
 
 def find_repository_folder(top: str) -> str:
@@ -217,16 +221,26 @@ def _find_git_dir(path: str) -> str:
         if not pointer.startswith(_POINTER):
             return ""
         target = os.fsdecode(pointer.removeprefix(_POINTER).rstrip(b"\r\n"))
-        path = os.path.normpath(os.path.join(os.path.dirname(path), target))
-    whole = os.path.lexists(os.path.join(path, "HEAD")) and os.path.isdir(
-        os.path.join(_find_common_dir(path), "objects")
-    )
+        path = _follow(os.path.dirname(path), target)
+    whole = os.path.lexists(os.path.join(path, "HEAD")) and _holds(_find_common_dir(path), "objects")
     return path if whole else ""
 
 
 def _find_common_dir(git_dir: str) -> str:
     target = read_plain_file(os.path.join(git_dir, "commondir"), limit_bytes=_POINTER_BYTES).rstrip(b"\r\n")
-    return os.path.normpath(os.path.join(git_dir, os.fsdecode(target))) if target else git_dir
+    return _follow(git_dir, os.fsdecode(target)) if target else git_dir
+
+
+def _follow(folder: str, target: str) -> str:
+    """What a path leads to from a folder; where a link comes before `..`, that is not what it says."""
+    path = os.path.join(folder, target)
+    plain = os.path.normpath(path)
+    return plain if _is_same(path, plain) else os.path.realpath(path)
+
+
+def _holds(git_dir: str, name: str) -> bool:
+    """Whether git data has what git looks for, as git does: a file that can be executed will do."""
+    return os.access(os.path.join(git_dir, name), os.X_OK)
 
 
 def _read_linked_top(git_dir: str) -> str:
@@ -236,15 +250,7 @@ def _read_linked_top(git_dir: str) -> str:
 
 def _read_work_tree_setting(common: str) -> str:
     """`core.worktree` of a repository's own configuration; empty where it is not set."""
-    section = ""
-    for line in os.fsdecode(read_plain_file(os.path.join(common, "config"))).splitlines():
-        word = line.strip()
-        if word.startswith("["):
-            section = word.strip("[]").lower()
-        name, _, value = word.partition("=")
-        if section == "core" and name.strip().lower() == "worktree":
-            return value.strip().strip('"')
-    return ""
+    return find_file_setting(os.path.join(common, "config"), "core.worktree")
 
 
 def read_plain_file(path: str, *, limit_bytes: int = -1) -> bytes:
