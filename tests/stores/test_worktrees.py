@@ -16,6 +16,7 @@ from inspan.stores.worktree_creation import restore_worktree
 from inspan.stores.worktree_removal import delete_salvage
 from inspan.stores.worktree_test_files import lay_patch, put_back
 from tests.conftest import skip
+from tests.deep_tree import nest_folders
 
 from .snapshot_repository import wrap_git
 from .worktree_repository import RUN_ID, TEST_PATCH, WorktreeRepository, list_files
@@ -943,3 +944,20 @@ def _read(path: Path) -> str:
     if path.is_symlink():
         return os.readlink(path)
     return path.read_text() if path.is_file() else ""
+
+
+@pytest.mark.parametrize(("name", "file"), [("deep", ""), ("deep.log", "ignored")])
+def test_folders_that_are_nested_very_deep_are_looked_at_and_removed(made: Repository, name: str, file: str) -> None:
+    git_dir = Path(made.git("rev-parse", "--absolute-git-dir", cwd=made.path))
+    with nest_folders(made.path / name, file=file), nest_folders(git_dir / "deep", file="last"):
+        assert inspect_worktree(made.load()).files == 0
+        made.remove()
+    assert not made.path.exists()
+    assert not git_dir.exists()
+
+
+def test_a_file_that_lies_too_deep_for_git_keeps_a_worktree(made: Repository) -> None:
+    with nest_folders(made.path / "deep", file="mine") as top:
+        with pytest.raises(WorktreeUnusable, match=r"deep/d/d.*… cannot be saved: its folders are nested too deep"):
+            made.remove()
+        assert subprocess.check_output(["find", ".", "-name", "mine"], cwd=top)

@@ -5,13 +5,13 @@ objects are not touched. A folder that is in no repository is treated the same w
 """
 
 import os
-import shutil
 import stat
 from collections.abc import Mapping, Sequence
 
 from inspan.errors import BadInput, UndoRefused
 
 from . import file_versions
+from .deletion import discard_tree
 from .file_swap import FileSwap, SwapError, recover_swap, swap_files
 from .file_versions import ABSENT, GITLINK_MODE, Version, lstat_inside
 from .git import Git, SnapshotError, Steps, check_step, read_file, run_steps
@@ -64,7 +64,7 @@ class Checkpoints:
         work = os.path.join(self._folder, _RESTORE)
         try:
             recover_swap(work)
-            shutil.rmtree(work, ignore_errors=True)
+            discard_tree(work)
             os.makedirs(os.path.join(work, "scratch"), mode=0o700)
             os.mkdir(os.path.join(work, "files"), mode=0o700)
             wanted = run_steps(self._restore_steps(name, work), limit_s=_LIMIT_S)
@@ -73,7 +73,7 @@ class Checkpoints:
             raise UndoRefused(f"{self._work_dir} was not put back: {error}", next_step=_RETRY) from error
         except SwapError as error:
             raise _explain_swap(self._work_dir, error) from error
-        shutil.rmtree(work, ignore_errors=True)
+        discard_tree(work)
 
     def _take_steps(self) -> Steps[str]:
         if not self._top:

@@ -16,6 +16,7 @@ from inspan.system.programs import find_helper, find_program, helper_path
 _KEPT_VARIABLES = ("HOME", "XDG_CONFIG_HOME")
 _USERS_CONFIGURATION = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM")
 _MESSAGE_CHARACTERS = 300
+_PATH_CHARACTERS = 120
 # Git's words for an object that is not there, in the language that it is called in (`LC_ALL`).
 _LACKS_OBJECT = ("bad object", "unable to read", "missing object")
 QUIET_SETTINGS = (
@@ -208,6 +209,11 @@ def os_error_message(error: OSError) -> str:
             return f"{found} is not started: it lies where an agent could have put it. There is no other git on PATH."
         return "There is no git program on PATH."
     return f"{error.filename or 'The system'}: {error.strerror or error}."
+
+
+def shorten_path(path: str) -> str:
+    """A path as a sentence can hold it."""
+    return path if len(path) <= _PATH_CHARACTERS else f"{path[:_PATH_CHARACTERS]}…"
 
 
 def read_file(path: str) -> bytes:

@@ -20,6 +20,7 @@ from inspan.errors import SandboxUnusable
 from inspan.system.inner_folders import open_plain_folder
 from inspan.system.paths import is_below
 from inspan.system.programs import helper_path
+from inspan.system.tree_walk import walk_paths
 
 from .git import QUIET_SETTINGS, find_git, format_settings
 from .git_settings import read_git_sources
@@ -175,7 +176,7 @@ def _look_through(git_dir: str, *, start: _Start) -> Iterator[str]:
     """What is new in git data: links go; settings and hooks that make git run something are told of, and what makes it
     show the objects of another repository.
     """
-    for folder, names, files in os.walk(git_dir):
+    for folder, names, files in walk_paths(git_dir):
         if folder == git_dir and "objects" in names:
             names.remove("objects")
         for name in (*names, *files):
