@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from inspan.errors import RunBusy, WorktreeUnusable
+from inspan.stores.git import SnapshotError
 from inspan.stores.worktree import find_worktree, load_worktree, lock_worktree
 from inspan.stores.worktree_changes import inspect_worktree
 from inspan.stores.worktree_creation import restore_worktree
@@ -961,3 +962,33 @@ def test_a_file_that_lies_too_deep_for_git_keeps_a_worktree(made: Repository) ->
         with pytest.raises(WorktreeUnusable, match=r"deep/d/d.*… cannot be saved: its folders are nested too deep"):
             made.remove()
         assert subprocess.check_output(["find", ".", "-name", "mine"], cwd=top)
+
+
+DATA = ("HEAD", "index", "config", "packed-refs", "info/exclude", "info/attributes", "refs/heads/main")
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_git_data_that_would_be_read_without_an_end_is_named_instead(repository: Repository, name: str) -> None:
+    path = repository.top / ".git" / name
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    with pytest.raises(WorktreeUnusable, match=f"/.git/{name} is a pipe, which git would read without an end: delete"):
+        repository.make()
+    assert not repository.path.exists()
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".gitattributes", "sub/.gitignore"])
+def test_a_worktree_with_a_pipe_that_git_would_read_is_kept(
+    made: Repository, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("inspan.stores.git.PATIENCE_S", 0.2)
+    pipe = made.path / name
+    pipe.unlink(missing_ok=True)
+    made.write("sub/mine", "mine", top=made.path)
+    os.mkfifo(pipe)
+    with pytest.raises(SnapshotError, match=f"{pipe} is a pipe"):
+        inspect_worktree(made.load())
+    with pytest.raises(WorktreeUnusable, match=f"{pipe} is a pipe"):
+        made.remove()
+    pipe.unlink()
+    assert made.remove().salvage

@@ -23,6 +23,7 @@ from inspan.system.programs import helper_path
 from inspan.system.tree_walk import walk_paths
 
 from .git import QUIET_SETTINGS, find_git, format_settings
+from .git_obstacles import find_obstacle
 from .git_settings import read_git_sources
 from .nested_repositories import search_repositories
 from .repository import Repository, find_repository, is_own_git_data, read_bare_repository
@@ -341,6 +342,8 @@ def _tell_of_nested(repository: Repository, *, start: _Start) -> Iterator[str]:
 
 def _list_git_links(repository: Repository) -> list[str]:
     """The paths in the index that stand for other repositories; git runs nothing to list them."""
+    if find_obstacle(repository.top, [repository.git_dir]):
+        return []
     env = {name: value for name, value in os.environ.items() if name == "HOME"}
     env["PATH"] = helper_path(avoid=(repository.top,))
     env |= format_settings(QUIET_SETTINGS) | {"GIT_DIR": repository.git_dir, "GIT_WORK_TREE": repository.top}
