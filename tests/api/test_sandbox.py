@@ -706,3 +706,17 @@ async def _expect_no_growth(path: Path) -> None:
     before = path.stat().st_size
     await asyncio.sleep(0.5)
     assert path.stat().st_size == before, "it was still there"
+
+
+async def test_a_restore_that_git_keeps_waiting_is_cancelled(run_env: RunEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inspan.stores.git.PATIENCE_S", inf)
+    _make_repository(run_env.work)
+    async with inspan.open_sandbox("none", cwd=run_env.work) as box:
+        before = await box.snapshot()
+        (run_env.work / "sub").mkdir()
+        os.mkfifo(run_env.work / "sub/.gitignore")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await box.restore(before)
+        (run_env.work / "sub/.gitignore").unlink()
+        await box.restore(before)

@@ -15,6 +15,7 @@ from inspan.runs.projects import project_of
 from inspan.stores.orphans import disk_bytes
 from inspan.stores.run_folder import lock_run, open_folder
 from tests.cli_env import CliEnv
+from tests.deep_tree import nest_folders
 
 from .refusal import expect_refusal
 from .scenarios import FAILS, SAYS_HELLO, EndedRun, release_tool, run_to_end, start_waiting_run
@@ -71,6 +72,14 @@ def test_runs_older_than_thirty_days_go_with_their_sessions(cli_env: CliEnv) -> 
     assert cli_env.inspan("show", young).returncode == 0
     assert (cli_env.state / "sessions" / young).is_dir()
     assert run_prune(cli_env) == NOTHING
+
+
+def test_folders_that_are_nested_very_deep_go_with_their_run_and_keep_none(cli_env: CliEnv) -> None:
+    runs = [run_to_end(cli_env), run_to_end(cli_env)]
+    with nest_folders(cli_env.folder(runs[0]) / "agent/deep", file="last"):
+        with nest_folders(cli_env.state / "sessions" / runs[0] / "config/deep", file="last"):
+            assert run_prune(cli_env, "--older-than", "0d")["runs"] == runs[::-1]
+    assert list_run_ids(cli_env) == []
 
 
 def test_what_is_deleted_and_what_would_be_is_said(ended_run: EndedRun) -> None:

@@ -238,17 +238,23 @@ def test_a_snapshot_that_takes_too_long_is_given_up_and_its_process_ended(
     assert watched_repository.known == Snapshot(problem="A snapshot took longer than 0.5 s.")
 
 
-def test_a_file_that_never_ends_does_not_hold_up_a_run(watched_repository: WatchedRepository) -> None:
-    os.mkfifo(watched_repository.top / ".gitignore")
+@pytest.mark.parametrize("name", [".gitignore", "deep/er/.gitignore"])
+def test_a_file_that_never_ends_does_not_hold_up_a_run(
+    watched_repository: WatchedRepository, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("inspan.running.changes.PATIENCE_S", 0.2)
+    pipe = watched_repository.write(f"{name}.d/file", "").parent.parent / ".gitignore"
+    os.mkfifo(pipe)
 
     async def run() -> list[FileChanged]:
-        changes = watched_repository.track(env={"INSPAN_SNAPSHOT": "0.5"})
+        changes = watched_repository.track(env={"INSPAN_SNAPSHOT": "86400"})
         changes.begin()
         return await changes.finish()
 
     assert asyncio.run(run()) == []
     assert watched_repository.processes == []
-    assert watched_repository.known == Snapshot(problem="A snapshot took longer than 0.5 s.")
+    problem = f"{pipe} is a pipe, which git would read without an end: delete it."
+    assert watched_repository.known == Snapshot(problem=problem)
 
 
 def test_a_run_that_is_over_before_its_first_snapshot_does_not_wait_for_it(

@@ -14,6 +14,7 @@ import pytest
 from inspan.stores.orphans import disk_bytes, find_orphan_drafts, find_orphan_sessions, find_orphan_sockets
 from inspan.stores.paths import socket_path
 from inspan.stores.sessions import SessionRecord, write_session
+from tests.deep_tree import nest_folders
 
 A, B, C = (f"20260102-03040500{number}-7" for number in range(3))
 
@@ -171,3 +172,9 @@ def test_the_room_on_the_disk_is_that_of_all_that_is_in_a_folder(state: Path) ->
     (folder / "link").symlink_to("/")
     assert 200_000 <= disk_bytes(str(folder)) < 300_000
     assert disk_bytes(str(folder / "gone")) == 0
+
+
+def test_a_folder_that_is_nested_very_deep_has_a_size(state: Path) -> None:
+    with nest_folders(state / "some", file="last") as folder:
+        (folder / "a").write_bytes(b"x" * 100_000)
+        assert disk_bytes(str(folder)) >= 100_000

@@ -9,6 +9,7 @@ from inspan.agents.registry import load_drivers
 from inspan.contracts.driver import Driver
 from inspan.errors import StateUnusable
 from inspan.stores.session_files import copy_session_files, keep_session_files
+from tests.deep_tree import nest_folders
 
 PATTERNS = ("projects/*/*.jsonl", "sessions", "state.db*")
 KEPT = ["projects/a/1.jsonl", "sessions/2026/01/x.jsonl", "state.db", "state.db-wal"]
@@ -141,3 +142,13 @@ def test_an_agents_transcript_is_among_what_it_keeps_of_a_session(driver: Driver
     write(tmp_path, path)
     keep_session_files(str(tmp_path), driver.state.session_paths)
     assert list_paths(tmp_path) == [path]
+
+
+def test_folders_that_are_nested_very_deep_are_no_part_of_a_session(tmp_path: Path) -> None:
+    config, copy = tmp_path / "config", tmp_path / "copy"
+    with nest_folders(config / "cache", file="last"), nest_folders(config / "sessions", file="last"):
+        (config / "sessions/x.jsonl").write_text("kept")
+        copy_session_files(str(config), str(copy), PATTERNS)
+        keep_session_files(str(config), PATTERNS)
+        assert sorted(os.listdir(config)) == ["sessions"]
+        assert [*map(str, copy.rglob("*"))] == [str(copy / "sessions"), str(copy / "sessions/x.jsonl")]

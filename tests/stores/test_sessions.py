@@ -23,6 +23,7 @@ from inspan.stores.sessions import (
     write_session,
 )
 from tests.cli_env import wait_until
+from tests.deep_tree import nest_folders
 
 
 class SessionStore:
@@ -234,3 +235,11 @@ def test_a_run_that_names_no_session_is_its_own(npm_registry: SessionStore, name
     folder = npm_registry.run_of(named)
     assert session_key_of(folder) == folder.run_id
     assert session_key_of(npm_registry.run_of("one")) == "one"
+
+
+def test_a_session_in_which_folders_are_nested_very_deep_is_deleted(npm_registry: SessionStore) -> None:
+    npm_registry.put("one", runs=("a",))
+    folder = Path(session_folder(npm_registry.state, "one"))
+    with nest_folders(folder / "config", file="last"):
+        forget_run(npm_registry.state, "one", "a")
+        assert not folder.exists()

@@ -1,17 +1,22 @@
 """What differs between two snapshots, whatever the state of the repository, and that taking one changes nothing."""
 
 import os
+import re
 import shutil
 import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from inspan.errors import UndoRefused
 from inspan.stores.checkpoints import Checkpoints
 from inspan.stores.git import SnapshotError
 from inspan.stores.git_tree import KEPT_BYTES, LARGE_BYTES
 from inspan.stores.repository import find_repository
 from inspan.stores.snapshot import Snapshot, load_snapshot, patch_between
+from tests.cli_env import wait_until
 
 from .snapshot_repository import SnapshotRepository, content, wrap_git
 
@@ -695,3 +700,53 @@ def _make_hostile(snapshot_repository: SnapshotRepository, git_dir: Path, progra
         hook = git_dir / folder / "post-index-change"
         hook.unlink(missing_ok=True)
         hook.symlink_to(program)
+
+
+# Pipes that git would read without an end.
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".gitattributes", "sub/.gitignore"])
+def test_what_git_would_wait_for_is_named_and_nothing_is_put_back(
+    snapshot_repository: SnapshotRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("inspan.stores.git.PATIENCE_S", 0.2)
+    top = snapshot_repository.top
+    checkpoints = Checkpoints(str(top), folder=str(tmp_path / "checkpoints"))
+    taken = checkpoints.take()
+    snapshot_repository.write("sub/kept.txt", "changed")
+    os.mkfifo(top / name)
+    with pytest.raises(UndoRefused, match=re.escape(f"{top / name} is a pipe")):
+        checkpoints.restore(taken)
+    assert (top / "sub/kept.txt").exists()
+    (top / name).unlink()
+    checkpoints.restore(taken)
+    assert not (top / "sub").exists()
+
+
+def test_a_restore_that_waits_for_git_can_be_given_up(
+    snapshot_repository: SnapshotRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints = Checkpoints(str(snapshot_repository.top), folder=str(tmp_path / "checkpoints"))
+    taken = checkpoints.take()
+    started = tmp_path / "started"
+    monkeypatch.setenv("PATH", wrap_git(tmp_path / "programs", f"echo $$ > {started}; exec sleep 86400"))
+    stop = threading.Event()
+
+    def restore() -> str:
+        with pytest.raises(UndoRefused) as refused:
+            checkpoints.restore(taken, stop=stop)
+        return str(refused.value)
+
+    with ThreadPoolExecutor() as pool:
+        told = pool.submit(restore)
+        wait_until(lambda: started.exists() and started.read_text().strip(), "git is started")
+        stop.set()
+        assert "given up" in told.result()
+    assert not os.path.exists(f"/proc/{started.read_text().strip()}")
+
+
+def test_a_pipe_in_git_data_costs_a_snapshot_nothing_or_is_named(snapshot_repository: SnapshotRepository) -> None:
+    (snapshot_repository.top / ".git/config").unlink()
+    os.mkfifo(snapshot_repository.top / ".git/config")
+    with pytest.raises(SnapshotError, match="config is a pipe"):
+        snapshot_repository.take_first()

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from inspan.errors import RunBusy, WorktreeUnusable
+from inspan.stores.git import SnapshotError
 from inspan.stores.worktree import find_worktree, load_worktree, lock_worktree
 from inspan.stores.worktree_changes import inspect_worktree
 from inspan.stores.worktree_creation import restore_worktree
 from inspan.stores.worktree_removal import delete_salvage
 from inspan.stores.worktree_test_files import lay_patch, put_back
 from tests.conftest import skip
+from tests.deep_tree import nest_folders
 
 from .snapshot_repository import wrap_git
 from .worktree_repository import RUN_ID, TEST_PATCH, WorktreeRepository, list_files
@@ -943,3 +945,50 @@ def _read(path: Path) -> str:
     if path.is_symlink():
         return os.readlink(path)
     return path.read_text() if path.is_file() else ""
+
+
+@pytest.mark.parametrize(("name", "file"), [("deep", ""), ("deep.log", "ignored")])
+def test_folders_that_are_nested_very_deep_are_looked_at_and_removed(made: Repository, name: str, file: str) -> None:
+    git_dir = Path(made.git("rev-parse", "--absolute-git-dir", cwd=made.path))
+    with nest_folders(made.path / name, file=file), nest_folders(git_dir / "deep", file="last"):
+        assert inspect_worktree(made.load()).files == 0
+        made.remove()
+    assert not made.path.exists()
+    assert not git_dir.exists()
+
+
+def test_a_file_that_lies_too_deep_for_git_keeps_a_worktree(made: Repository) -> None:
+    with nest_folders(made.path / "deep", file="mine") as top:
+        with pytest.raises(WorktreeUnusable, match=r"deep/d/d.*… cannot be saved: its folders are nested too deep"):
+            made.remove()
+        assert subprocess.check_output(["find", ".", "-name", "mine"], cwd=top)
+
+
+DATA = ("HEAD", "index", "config", "packed-refs", "info/exclude", "info/attributes", "refs/heads/main")
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_git_data_that_would_be_read_without_an_end_is_named_instead(repository: Repository, name: str) -> None:
+    path = repository.top / ".git" / name
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    with pytest.raises(WorktreeUnusable, match=f"/.git/{name} is a pipe, which git would read without an end: delete"):
+        repository.make()
+    assert not repository.path.exists()
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".gitattributes", "sub/.gitignore"])
+def test_a_worktree_with_a_pipe_that_git_would_read_is_kept(
+    made: Repository, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("inspan.stores.git.PATIENCE_S", 0.2)
+    pipe = made.path / name
+    pipe.unlink(missing_ok=True)
+    made.write("sub/mine", "mine", top=made.path)
+    os.mkfifo(pipe)
+    with pytest.raises(SnapshotError, match=f"{pipe} is a pipe"):
+        inspect_worktree(made.load())
+    with pytest.raises(WorktreeUnusable, match=f"{pipe} is a pipe"):
+        made.remove()
+    pipe.unlink()
+    assert made.remove().salvage

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -177,7 +178,8 @@ class AgentSandbox:
         """
         self._require_open()
         async with self._take_turn():
-            return await call_in_thread(self._get_checkpoints().take, limit=MAX_WAITING)
+            checkpoints, stop = self._get_checkpoints(), threading.Event()
+            return await call_in_thread(partial(checkpoints.take, stop=stop), limit=MAX_WAITING, on_cancel=stop.set)
 
     async def restore(self, snapshot: str) -> None:
         """Puts all files back as they were, or none of them and raises `UndoRefused`. The index, HEAD and branches of a
@@ -188,8 +190,9 @@ class AgentSandbox:
         self._require_open()
         check_texts(snapshot=snapshot)
         async with self._take_turn():
-            checkpoints = self._get_checkpoints()
-            await call_in_thread(lambda: checkpoints.restore(snapshot), limit=MAX_WAITING)
+            checkpoints, stop = self._get_checkpoints(), threading.Event()
+            restore = partial(checkpoints.restore, snapshot, stop=stop)
+            await call_in_thread(restore, limit=MAX_WAITING, on_cancel=stop.set)
 
     async def teardown(self) -> None:
         """Ends what still runs in it, and removes its snapshots; the files of `work_dir` stay. Idempotent.

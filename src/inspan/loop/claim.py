@@ -17,6 +17,7 @@ from inspan.protocol.task import Task
 from inspan.protocol.wire import SCHEMA
 from inspan.redaction import Gate, SecretSet
 from inspan.runs.projects import project_of
+from inspan.stores.deletion import discard_tree
 from inspan.stores.event_log import begin_log
 from inspan.stores.paths import make_private_folder, runtime_home, state_home
 from inspan.stores.run_folder import (
@@ -111,7 +112,5 @@ def write_description(claim: Claim, started: RunStarted, task: Task, more: Mappi
 
 
 def _erase(state: str, folder: RunFolder) -> None:
-    import shutil  # Start-up time: only a start that fails needs it.
-
-    shutil.rmtree(folder.path, ignore_errors=True)
+    discard_tree(folder.path)
     unmark_active(state, folder.run_id)

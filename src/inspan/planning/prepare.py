@@ -27,6 +27,7 @@ from inspan.protocol.wire import SCHEMA
 from inspan.redaction import Gate, SecretSet
 from inspan.running.prepared_run import PreparedRun
 from inspan.runs.projects import project_of
+from inspan.stores.deletion import discard_tree
 from inspan.stores.event_log import begin_log
 from inspan.stores.paths import make_private_folder, runtime_home, state_home
 from inspan.stores.run_folder import (
@@ -417,9 +418,7 @@ def _open_account(plan: Plan) -> None:
 
 def _erase_run(state: str, folder: RunFolder, session: str) -> None:
     """Deletes what was claimed for a run that never started."""
-    import shutil  # Start-up time: only a start that fails needs it.
-
-    shutil.rmtree(folder.path, ignore_errors=True)
+    discard_tree(folder.path)
     # What keeps a run from starting may keep it from these, too, and is told already.
     with suppress(StateUnusable):
         unmark_active(state, folder.run_id)

@@ -7,13 +7,15 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 import msgspec
 
 from inspan.errors import InspanError
 from inspan.protocol.events import FileChanged
-from inspan.stores.git import SnapshotError, Step, Steps, os_error_message, timeout_message
+from inspan.stores.git import PATIENCE_S, SnapshotError, Step, Steps, os_error_message, timeout_message
+from inspan.stores.git_obstacles import find_deep_obstacle
 from inspan.stores.repository import Repository, find_repository
 from inspan.stores.snapshot import ChangedFile, Snapshot, VersionPair, list_changed_files, save_snapshot
 from inspan.stores.snapshot_steps import (
@@ -25,6 +27,7 @@ from inspan.stores.snapshot_steps import (
     second_snapshot_steps,
 )
 from inspan.system.platform import open_exit_fd
+from inspan.system.threads import call_in_thread
 from inspan.transports.process import DEFAULT_SIGNALS
 
 MAX_REPORTED = 1000
@@ -231,6 +234,9 @@ async def _run_step(step: Step) -> int:
     exit_fd = _open_exit_fd(pid)
     loop.add_reader(exit_fd, lambda: exited.done() or exited.set_result(None))
     try:
+        await asyncio.wait({exited}, timeout=PATIENCE_S)
+        if not exited.done() and (obstacle := await call_in_thread(partial(find_deep_obstacle, step.folder))):
+            raise SnapshotError(obstacle)
         await asyncio.wait({exited})
     finally:
         if not exited.done():

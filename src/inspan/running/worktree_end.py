@@ -15,8 +15,8 @@ from inspan.stores.worktree_changes import inspect_worktree
 from inspan.stores.worktree_removal import read_lock_reason, remove_worktree
 from inspan.stores.worktree_steps import WorktreeChanges
 
-# A run that ends does not wait longer, whatever lies there: git reads a pipe that is called `.gitignore` for ever.
-_LIMIT_S = 60.0
+# A run that ends does not wait longer, whatever lies there: the worktree stays.
+_LIMIT_S = 20.0
 
 
 def leave_worktree(state: str, path: str, *, run_id: str) -> WorktreeLeft:

@@ -13,7 +13,6 @@ from inspan.protocol.ids import RunId, begins_run_id, make_short_name
 from inspan.protocol.wire import Record
 from inspan.stores import index
 from inspan.stores.event_log import iter_log
-from inspan.stores.paths import state_error
 from inspan.stores.run_folder import (
     RunFolder,
     all_runs,
@@ -212,14 +211,9 @@ def _forget(state: str, folder: RunFolder, *, session: str) -> None:
 
 
 def _delete_folder(folder: RunFolder) -> None:
-    import shutil  # Start-up time: only this deletes.
+    from inspan.stores.deletion import delete_tree  # Start-up time: only this deletes.
 
-    try:
-        shutil.rmtree(folder.path)
-    except FileNotFoundError:
-        pass  # Somebody else removes it at the same moment.
-    except OSError as error:
-        raise state_error(folder.path, error) from error
+    delete_tree(folder.path)
 
 
 def _is_full(error: StateUnusable) -> bool:

@@ -5,13 +5,13 @@ a dead program has left.
 """
 
 import os
-import shutil
 
 import msgspec
 
 from inspan.protocol.known_types import know_type
 from inspan.system import file_locks
 
+from .deletion import discard_tree
 from .orphans import Orphan, disk_bytes, is_old
 from .paths import make_private_folder, state_error
 from .run_folder import write_text
@@ -107,7 +107,7 @@ def snapshots_of(path: str) -> str:
 
 def discard_box(folder: BoxFolder) -> None:
     """Removes a folder of one's own, with all that is in it."""
-    shutil.rmtree(folder.path, ignore_errors=True)
+    discard_tree(folder.path)
     file_locks.release(folder.lock)
 
 

@@ -5,13 +5,14 @@ objects are not touched. A folder that is in no repository is treated the same w
 """
 
 import os
-import shutil
 import stat
+import threading
 from collections.abc import Mapping, Sequence
 
 from inspan.errors import BadInput, UndoRefused
 
 from . import file_versions
+from .deletion import discard_tree
 from .file_swap import FileSwap, SwapError, recover_swap, swap_files
 from .file_versions import ABSENT, GITLINK_MODE, Version, lstat_inside
 from .git import Git, SnapshotError, Steps, check_step, read_file, run_steps
@@ -41,11 +42,12 @@ class Checkpoints:
         self._taken: dict[str, dict[str, int]] = {}
         self._top = ""
 
-    def take(self) -> str:
-        """Keeps the files as they are now and gives the snapshot's name; raises `UndoRefused` where it cannot."""
+    def take(self, *, stop: threading.Event | None = None) -> str:
+        """Keeps the files as they are now and gives the snapshot's name; raises `UndoRefused` where it cannot, or soon
+        after somebody sets `stop`."""
         try:
-            name = run_steps(self._take_steps(), limit_s=_LIMIT_S)
-            modes = run_steps(self._modes_steps(), limit_s=_LIMIT_S)
+            name = run_steps(self._take_steps(), limit_s=_LIMIT_S, stop=stop)
+            modes = run_steps(self._modes_steps(), limit_s=_LIMIT_S, stop=stop)
         except SnapshotError as error:
             step = "Check that git is installed and that the folder can be read."
             if isinstance(error, FileNotKept):
@@ -54,9 +56,9 @@ class Checkpoints:
         self._taken[name] = modes
         return name
 
-    def restore(self, name: str) -> None:
-        """Puts all files below the working folder back as they were, or none; raises `UndoRefused`, and `BadInput` for
-        a snapshot that was not taken here.
+    def restore(self, name: str, *, stop: threading.Event | None = None) -> None:
+        """Puts all files below the working folder back as they were, or none; raises `UndoRefused`, also where somebody
+        sets `stop` before the first of them is moved, and `BadInput` for a snapshot that was not taken here.
         """
         if name not in self._taken:
             step = "Give what `snapshot` gave, of the same sandbox."
@@ -64,16 +66,16 @@ class Checkpoints:
         work = os.path.join(self._folder, _RESTORE)
         try:
             recover_swap(work)
-            shutil.rmtree(work, ignore_errors=True)
+            discard_tree(work)
             os.makedirs(os.path.join(work, "scratch"), mode=0o700)
             os.mkdir(os.path.join(work, "files"), mode=0o700)
-            wanted = run_steps(self._restore_steps(name, work), limit_s=_LIMIT_S)
+            wanted = run_steps(self._restore_steps(name, work), limit_s=_LIMIT_S, stop=stop)
             self._swap(wanted, work)
         except SnapshotError as error:
             raise UndoRefused(f"{self._work_dir} was not put back: {error}", next_step=_RETRY) from error
         except SwapError as error:
             raise _explain_swap(self._work_dir, error) from error
-        shutil.rmtree(work, ignore_errors=True)
+        discard_tree(work)
 
     def _take_steps(self) -> Steps[str]:
         if not self._top:

@@ -5,17 +5,29 @@ Their input and output are files: no pipe has to be read while git runs.
 
 import errno
 import os
+import threading
 import time
 from collections.abc import Generator, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from inspan.system.programs import find_helper, find_program, helper_path
 
+from .git_obstacles import find_deep_obstacle, find_git_dirs, find_obstacle
+
+if TYPE_CHECKING:
+    import subprocess
+
 _KEPT_VARIABLES = ("HOME", "XDG_CONFIG_HOME")
 _USERS_CONFIGURATION = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM")
 _MESSAGE_CHARACTERS = 300
+_PATH_CHARACTERS = 120
+PATIENCE_S = 5.0
+"""After so long it is looked whether git waits for a pipe that lies deeper in the work tree."""
+_SLICE_S = 0.2
+_STOPPED = "It was given up."
+_EXCLUDES = "--exclude-standard"
 # Git's words for an object that is not there, in the language that it is called in (`LC_ALL`).
 _LACKS_OBJECT = ("bad object", "unable to read", "missing object")
 QUIET_SETTINGS = (
@@ -40,6 +52,11 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     stdin: str
     stdout: str
     stderr: str
+
+    @property
+    def folder(self) -> str:
+        """Where it is started."""
+        return self.argv[2]
 
 
 # Yields steps, is sent their exit codes, returns what they came to; a yielded `None` lets the owner do other things.
@@ -66,7 +83,11 @@ class Git(msgspec.Struct, frozen=True, kw_only=True):
     objects: str = ""
 
     def step(self, *arguments: str, stdin: str = "", stdout: str = "", index: str = "index") -> Step:
-        """A call that reads no configuration but ours. Files are named as they lie in `scratch`."""
+        """A call that reads no configuration but ours. Files are named as they lie in `scratch`.
+
+        Raises `SnapshotError` for a pipe in the work tree that git would wait for, as the other calls do.
+        """
+        _refuse_obstacle(find_obstacle(self.top, ignores=_EXCLUDES in arguments))
         env = _base_environment(self.top) | {
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
@@ -81,6 +102,7 @@ class Git(msgspec.Struct, frozen=True, kw_only=True):
 
     def config_step(self, git_dir: str, *arguments: str, stdout: str) -> Step:
         """A call that reads somebody's own configuration; for `git config`, which runs nothing that is named there."""
+        _refuse_obstacle(find_obstacle(self.top, [git_dir], ignores=False))
         theirs = {name: os.environ[name] for name in _USERS_CONFIGURATION if name in os.environ}
         env = _base_environment(self.top) | theirs | {"GIT_DIR": git_dir, "JRUN_ID": self.run_id}
         return self._step(arguments, env, stdin="", stdout=stdout)
@@ -122,6 +144,8 @@ class UserGit(msgspec.Struct, frozen=True, kw_only=True):
 
     def step(self, *arguments: str, stdin: str = "", stdout: str = "") -> Step:
         """A call; files are named as they lie in `scratch`."""
+        git_dirs = [self.git_dir] if self.git_dir else find_git_dirs(self.folder)
+        _refuse_obstacle(find_obstacle(self.folder, git_dirs))
         theirs = {name: os.environ[name] for name in _USERS_CONFIGURATION if name in os.environ}
         env = _base_environment(self.folder) | theirs | _IDENTITY
         env |= format_settings((*QUIET_SETTINGS, *_DURABLE, *self.settings))
@@ -178,13 +202,17 @@ def failure_message(argv: Sequence[str], stderr: bytes) -> str:
     return f"`git {argv[3]}` failed: {said.rstrip('.')}."
 
 
-def run_steps(steps: Steps[T], *, limit_s: float) -> T:
-    """Takes the steps one after the other, here and now; raises `SnapshotError`, also when time is up."""
+def run_steps(steps: Steps[T], *, limit_s: float, stop: threading.Event | None = None) -> T:
+    """Takes the steps one after the other, here and now; raises `SnapshotError`, also when time is up, and soon after
+    somebody sets `stop`."""
     deadline = time.monotonic() + limit_s
+    stop = stop or threading.Event()
     try:
         step = next(steps)
         while True:
-            step = steps.send(_run_step(step, limit_s=deadline - time.monotonic()) if step else 0)
+            if stop.is_set():
+                raise SnapshotError(_STOPPED)
+            step = steps.send(_run_step(step, limit_s=deadline - time.monotonic(), stop=stop) if step else 0)
     except StopIteration as done:
         return done.value
     except TimeoutError:
@@ -210,6 +238,11 @@ def os_error_message(error: OSError) -> str:
     return f"{error.filename or 'The system'}: {error.strerror or error}."
 
 
+def shorten_path(path: str) -> str:
+    """A path as a sentence can hold it."""
+    return path if len(path) <= _PATH_CHARACTERS else f"{path[:_PATH_CHARACTERS]}…"
+
+
 def read_file(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
@@ -220,19 +253,42 @@ def write_file(path: str, data: bytes) -> None:
         file.write(data)
 
 
-def _run_step(step: Step, *, limit_s: float) -> int:
+def _run_step(step: Step, *, limit_s: float, stop: threading.Event) -> int:
     import subprocess  # Start-up time: a supervisor does not wait like this.
 
     with open(step.stdin, "rb") as stdin, open(step.stdout, "wb") as stdout, open(step.stderr, "wb") as stderr:
         process = subprocess.Popen(step.argv, env=step.env, stdin=stdin, stdout=stdout, stderr=stderr)
         try:
-            return process.wait(max(0.0, limit_s))
-        except BaseException as error:  # Also Ctrl-C: whoever is told that it failed goes on without it.
+            return _wait(process, step, limit_s=limit_s, stop=stop)
+        except BaseException:  # Also Ctrl-C: whoever is told that it failed goes on without it.
             process.kill()
             process.wait()
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise TimeoutError from None
             raise
+
+
+def _wait(process: "subprocess.Popen[bytes]", step: Step, *, limit_s: float, stop: threading.Event) -> int:
+    """The exit code; raises `SnapshotError` where somebody sets `stop`, or git seems to wait for what never comes."""
+    import subprocess  # Start-up time: as above.
+
+    begun, is_looked_for = time.monotonic(), False
+    while True:
+        waited_s = time.monotonic() - begun
+        try:
+            return process.wait(max(0.0, min(_SLICE_S, limit_s - waited_s)))
+        except subprocess.TimeoutExpired:
+            pass
+        if stop.is_set():
+            raise SnapshotError(_STOPPED)
+        if waited_s > PATIENCE_S and not is_looked_for:
+            is_looked_for = True
+            _refuse_obstacle(find_deep_obstacle(step.folder))
+        if waited_s >= limit_s:
+            raise TimeoutError
+
+
+def _refuse_obstacle(found: str) -> None:
+    if found:
+        raise SnapshotError(found)
 
 
 def format_settings(settings: Sequence[tuple[str, str]]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from inspan.system.paths import find_home, is_within
 from inspan.system.programs import helper_path
 
 from .git import find_git
+from .git_obstacles import find_obstacle
 from .git_programs import Kind, find_kind, list_variables
 from .repository import Repository
 
@@ -100,6 +101,8 @@ def _read_sources(repository: Repository) -> GitSources:
 
 def _list_settings(repository: Repository, *, file: str) -> Iterator[_Setting]:
     """Of one file, or of all that git reads for the repository; with what they include."""
+    if obstacle := find_obstacle(repository.top, [repository.git_dir], ignores=False):
+        raise _refuse(repository, obstacle)
     argv = ["config", "--null", "--show-origin", "--includes", "--list", *(("--file", file) if file else ())]
     env = {**os.environ, "GIT_DIR": repository.git_dir, "GIT_WORK_TREE": repository.top, "LC_ALL": "C"}
     env["PATH"] = helper_path(avoid=(repository.top,))

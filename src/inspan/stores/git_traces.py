@@ -20,8 +20,10 @@ from inspan.errors import SandboxUnusable
 from inspan.system.inner_folders import open_plain_folder
 from inspan.system.paths import is_below
 from inspan.system.programs import helper_path
+from inspan.system.tree_walk import walk_paths
 
 from .git import QUIET_SETTINGS, find_git, format_settings
+from .git_obstacles import find_obstacle
 from .git_settings import read_git_sources
 from .nested_repositories import search_repositories
 from .repository import Repository, find_repository, is_own_git_data, read_bare_repository
@@ -173,7 +175,7 @@ def _look_through(git_dir: str, *, start: _Start) -> Iterator[str]:
     """What is new in git data: links go; settings and hooks that make git run something are told of, and what makes it
     show the objects of another repository.
     """
-    for folder, names, files in os.walk(git_dir):
+    for folder, names, files in walk_paths(git_dir):
         if folder == git_dir and "objects" in names:
             names.remove("objects")
         for name in (*names, *files):
@@ -330,6 +332,8 @@ def _tell_of_nested(repository: Repository, *, start: _Start) -> Iterator[str]:
 
 def _list_git_links(repository: Repository) -> list[str]:
     """The paths in the index that stand for other repositories; git runs nothing to list them."""
+    if find_obstacle(repository.top, [repository.git_dir]):
+        return []
     env = {name: value for name, value in os.environ.items() if name == "HOME"}
     env["PATH"] = helper_path(avoid=(repository.top,))
     env |= format_settings(QUIET_SETTINGS) | {"GIT_DIR": repository.git_dir, "GIT_WORK_TREE": repository.top}

@@ -9,7 +9,9 @@ import stat
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from .git import Git, SnapshotError, Steps, check_step, read_file, write_file
+from inspan.system.tree_walk import walk_tree
+
+from .git import Git, SnapshotError, Steps, check_step, read_file, shorten_path, write_file
 from .read_check import find_misread
 from .repository import copy_file
 from .run_folder import remove_file
@@ -25,6 +27,9 @@ _LINKED_COMMIT = b"160000 "
 _TRIES = 3
 _NO_CONTENT = "neither file, link nor folder"
 _YIELD_EVERY = 500
+# What git says of a folder before it goes on without it, and the paths that it can open none at.
+_UNOPENED = b"could not open directory"
+_LONGEST_PATH = 4095
 _LIST = ("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard")
 _UPDATE = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
 _REMOVE = ("update-index", "--force-remove", "-z", "--stdin")
@@ -48,7 +53,10 @@ def tree_steps(git: Git, *, whole: bool = False, limit_bytes: int = sys.maxsize)
 
 
 def _write_tree(git: Git, *, whole: bool, limit_bytes: int) -> Steps[str]:
-    yield from check_step(git.step(*_LIST, stdout="listed"))
+    listing = git.step(*_LIST, stdout="listed")
+    yield from check_step(listing)
+    if whole and _UNOPENED in read_file(listing.stderr):
+        _refuse_unopened(git.top)
     names = list(dict.fromkeys(filter(None, read_file(git.file("listed")).split(b"\0"))))
     behind = _find_behind_links(os.fsencode(git.top), names)
     if behind:  # They are gone: a link is in the place of a folder. Git refuses to look at what is behind one.
@@ -69,6 +77,19 @@ def _write_tree(git: Git, *, whole: bool, limit_bytes: int) -> Steps[str]:
     index = (yield from _write_stand_ins(git, stand_ins)) if stand_ins else "index"
     yield from check_step(git.step("write-tree", "--missing-ok", stdout="tree", index=index))
     return read_file(git.file("tree")).decode().strip()
+
+
+def _refuse_unopened(top: str) -> None:
+    """Raises `FileNotKept` for what git has passed over without a word in its exit code: files so deep that no path
+    leads to them, or in a folder that cannot be opened. Empty folders are in no tree."""
+
+    def refuse(error: OSError) -> None:
+        raise FileNotKept(f"{error.filename} cannot be saved: {_UNREADABLE}: {error.strerror}.")
+
+    for each in walk_tree(top, on_error=refuse):
+        if each.others and len(os.fsencode("/".join(each.names))) >= _LONGEST_PATH:
+            name = shorten_path("/".join(each.names))
+            raise FileNotKept(f"{name} cannot be saved: its folders are nested too deep for git. Delete them.")
 
 
 def _find_behind_links(top: bytes, names: Iterable[bytes]) -> set[bytes]:
@@ -120,7 +141,7 @@ def _refuse_stand_ins(stand_ins: Mapping[bytes, str], limit_bytes: int) -> None:
         is_large = not refused[name].startswith((_INNER, _UNREADABLE, _CHANGING))
         reason = f"with it, more than {limit_bytes} bytes would be copied" if is_large else refused[name]
         more = f" And {len(refused) - 1} more." if len(refused) > 1 else ""
-        raise FileNotKept(f"{os.fsdecode(name)} cannot be saved: {reason}.{more}")
+        raise FileNotKept(f"{shorten_path(os.fsdecode(name))} cannot be saved: {reason}.{more}")
 
 
 def _refuse_left_out(git: Git, names: Iterable[bytes]) -> Steps[None]:
@@ -129,7 +150,9 @@ def _refuse_left_out(git: Git, names: Iterable[bytes]) -> Steps[None]:
     taken = set(read_file(git.file("listed")).split(b"\0"))
     for name in names:
         if name not in taken and os.path.lexists(os.path.join(os.fsencode(git.top), name)):
-            raise FileNotKept(f"{os.fsdecode(name)} cannot be saved: git takes in nothing of that name. Rename it.")
+            raise FileNotKept(
+                f"{shorten_path(os.fsdecode(name))} cannot be saved: git takes in nothing of that name. Rename it."
+            )
 
 
 def _sort_paths(

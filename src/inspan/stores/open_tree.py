@@ -5,12 +5,12 @@ path by name would lead elsewhere.
 """
 
 import os
-import shutil
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
 from inspan.system.inner_folders import open_inner_folder, open_plain_folder
+from inspan.system.tree_walk import delete_folder, ignore_error, walk_tree
 
 _DRAFT = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -75,16 +75,16 @@ class OpenTree:
         """The folder at a path, and those in it, as far as nothing is in them."""
         with suppress(OSError), self._open_parent(path) as (folder, name):
             if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-                for _, names, _, inside in os.fwalk(name, topdown=False, dir_fd=folder):
-                    for each in names:
-                        with suppress(OSError):  # Something is in it, or it is a link.
-                            os.rmdir(each, dir_fd=inside)
+                for inside in walk_tree(name, dir_fd=folder, inner_first=True):
+                    for each in inside.folders:
+                        with suppress(OSError):  # Something is in it.
+                            os.rmdir(each, dir_fd=inside.fd)
                 os.rmdir(name, dir_fd=folder)
 
     def remove_hold(self) -> None:
         """Removes `hold` with all that is in it, as far as that can be."""
         if self._top_fd >= 0:
-            shutil.rmtree(os.path.basename(self._hold), ignore_errors=True, dir_fd=self._top_fd)
+            delete_folder(os.path.basename(self._hold), dir_fd=self._top_fd, on_error=ignore_error)
 
     def create_file(self, path: str) -> int:
         """A new file, open for writing, which the caller closes; none is there, nor a link."""

@@ -6,12 +6,14 @@ import socket
 import stat
 import time
 from collections.abc import Iterator, Set
+from contextlib import suppress
 
 import msgspec
 
 from inspan.errors import StateUnusable
 from inspan.protocol.ids import RUN_ID
 from inspan.system.file_locks import is_held
+from inspan.system.tree_walk import walk_tree
 
 from .paths import is_private, runtime_home, socket_path, state_error
 from .run_folder import RunFolder, all_runs
@@ -92,8 +94,9 @@ def find_orphan_drafts(state: str, *, project: str = "") -> list[Orphan]:
 def disk_bytes(path: str) -> int:
     """The room that a file or a folder with all that is in it takes on the disk."""
     size = _count_block_bytes(path)
-    for folder, folders, files in os.walk(path):
-        size += sum(_count_block_bytes(os.path.join(folder, name)) for name in (*folders, *files))
+    with suppress(OSError):  # It is a file, or is gone: a size that cannot be had must not end a listing.
+        for each in walk_tree(path):
+            size += sum(_count_block_bytes(name, each.fd) for name in (*each.folders, *each.others))
     return size
 
 
@@ -181,8 +184,8 @@ def _list_entries(path: str) -> list[os.DirEntry[str]]:
         raise state_error(path, error) from error
 
 
-def _count_block_bytes(path: str) -> int:
+def _count_block_bytes(path: str, folder: int | None = None) -> int:
     try:
-        return os.lstat(path).st_blocks * 512
+        return os.stat(path, dir_fd=folder, follow_symlinks=False).st_blocks * 512
     except OSError:
         return 0  # Gone in the meantime.

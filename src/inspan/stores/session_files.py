@@ -11,10 +11,14 @@ import time
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
+from inspan.system.inner_folders import open_inner_folder, open_plain_folder
+from inspan.system.tree_walk import raise_error, walk_tree
+
 from .paths import make_private_folder, state_error
 
-_PRIVATE = 0o700
 _COPIES = 5
+# No agent keeps a session in folders that are nested deeper.
+_DEEPEST = 100
 _PAUSE_S = 0.05
 _Patterns = Sequence[Sequence[str]]
 
@@ -24,7 +28,7 @@ def keep_session_files(folder: str, patterns: Sequence[str]) -> None:
     a folder; raises `StateUnusable`. Nobody else may be writing there.
     """
     try:
-        _clear(folder, (), _split(patterns))
+        _clear(folder, _split(patterns))
     except OSError as error:
         raise state_error(folder, error) from error
 
@@ -72,19 +76,21 @@ def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     return all(fnmatchcase(part, each) for part, each in zip(parts, pattern, strict=False))
 
 
-def _clear(folder: str, parts: Sequence[str], patterns: _Patterns) -> None:
-    os.chmod(folder, _PRIVATE)  # Caches of some tools are folders that even their owner may not write to.
-    with os.scandir(folder) as found:
-        entries = list(found)
-    for entry in entries:
-        here = (*parts, entry.name)
-        kept = _is_kept(here, patterns)
-        if entry.is_dir(follow_symlinks=False):
-            _clear(entry.path, here, patterns)
-            if not kept and not _leads_on(here, patterns):
-                os.rmdir(entry.path)
-        elif not kept or not entry.is_file(follow_symlinks=False):
-            os.unlink(entry.path)
+def _clear(folder: str, patterns: _Patterns) -> None:
+    enough = max(map(len, patterns), default=0)  # So many names tell whether a pattern names what is below, too.
+    for each in walk_tree(folder, inner_first=True, unlocks=True, on_error=raise_error):
+        above = each.names[:enough]
+        for name in each.others:
+            if not _is_kept((*above, name), patterns) or not _is_file(name, each.fd):
+                os.unlink(name, dir_fd=each.fd)
+        for name in each.folders:
+            here = (*above, name)
+            if not _is_kept(here, patterns) and not _leads_on(here, patterns):
+                os.rmdir(name, dir_fd=each.fd)
+
+
+def _is_file(name: str, folder: int) -> bool:
+    return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
 
 
 def _list_files(source: str, patterns: Sequence[str]) -> dict[str, tuple[int, int]]:
@@ -96,11 +102,14 @@ def _list_files(source: str, patterns: Sequence[str]) -> dict[str, tuple[int, in
 def _copy(source: str, target: str, patterns: Sequence[str]) -> None:
     import shutil  # Start-up time: it loads what it can unpack, and few sessions are copied.
 
-    for parts, file in _open_files(source, patterns):
-        path = os.path.join(target, *parts)
-        make_private_folder(os.path.dirname(path))
-        with open(file, "rb", closefd=False) as old, open(path, "wb", opener=_open_private) as new:
-            shutil.copyfileobj(old, new)
+    make_private_folder(target)
+    top = open_plain_folder(os.path.realpath(target))
+    try:
+        for parts, file in _open_files(source, patterns):
+            with open(file, "rb", closefd=False) as old, open(_create_private(top, parts), "wb") as new:
+                shutil.copyfileobj(old, new)
+    finally:
+        os.close(top)
 
 
 def _open_files(source: str, patterns: Sequence[str]) -> Iterator[tuple[Sequence[str], int]]:
@@ -108,14 +117,16 @@ def _open_files(source: str, patterns: Sequence[str]) -> Iterator[tuple[Sequence
     a link in the place of a folder.
     """
     split = _split(patterns)
-    for root, _, names, folder in os.fwalk(source, follow_symlinks=False):
-        above = [part for part in os.path.relpath(root, source).split("/") if part != "."]
-        for name in names:
-            if _is_kept((*above, name), split) and (file := _open_plain(name, folder)) is not None:
+    for each in walk_tree(source):
+        for name in each.others:
+            here = (*each.names, name)
+            if _is_kept(here, split) and (file := _open_plain(name, each.fd)) is not None:
                 try:
-                    yield (*above, name), file
+                    yield here, file
                 finally:
                     os.close(file)
+        if len(each.names) >= _DEEPEST:
+            each.folders.clear()
 
 
 def _open_plain(name: str, folder: int) -> int | None:
@@ -129,5 +140,12 @@ def _open_plain(name: str, folder: int) -> int | None:
     return None
 
 
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+def _create_private(top: int, parts: Sequence[str]) -> int:
+    """A file in an open folder, and the folders around it; there may be no path that is long enough."""
+    folder = open_inner_folder(top, "/".join(parts[:-1]), make=True)
+    try:
+        return os.open(
+            parts[-1], os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder
+        )
+    finally:
+        os.close(folder)

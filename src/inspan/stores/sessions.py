@@ -17,6 +17,7 @@ from inspan.protocol.usage import SessionTotals
 from inspan.protocol.wire import DECODE_ERRORS
 from inspan.system import file_locks
 
+from .deletion import delete_tree
 from .paths import make_private_folder, open_nonblocking, state_error
 from .run_folder import RunFolder, all_runs, read_json, write_json
 
@@ -154,20 +155,7 @@ def _is_referenced(state: str, key: str, *, besides: str) -> bool:
 
 
 def _delete_session(state: str, key: str) -> None:
-    import shutil  # Start-up time: only deleting needs it.
-
-    path = session_folder(state, key)
-    try:
-        for folder, names, _ in os.walk(path):
-            for name in names:
-                # Caches of some tools are folders that even their owner may not write to.
-                if not os.path.islink(inner := os.path.join(folder, name)):
-                    os.chmod(inner, 0o700)
-        shutil.rmtree(path)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise state_error(path, error) from error
+    delete_tree(session_folder(state, key))
 
 
 def _damage_error(path: str, problem: str) -> StateUnusable:

@@ -17,6 +17,7 @@ from inspan.system.programs import helper_path
 
 from .box_folder import has_open_boxes
 from .git import QUIET_SETTINGS, find_git, format_settings
+from .git_obstacles import find_obstacle
 from .repository import find_repository
 from .run_folder import RunFolder, active_runs, is_locked, read_json
 
@@ -78,6 +79,8 @@ def _is_known(path: str) -> bool:
     repository = find_repository(os.path.dirname(path))
     if repository is None or is_within(path, repository.git_dir):
         return False
+    if find_obstacle(repository.top, [repository.git_dir]):
+        return True  # Git cannot be asked.
     env = {name: value for name, value in os.environ.items() if name == "HOME"}
     env |= {"PATH": helper_path(avoid=(repository.top,)), "GIT_LITERAL_PATHSPECS": "1", "GIT_OPTIONAL_LOCKS": "0"}
     env |= format_settings(QUIET_SETTINGS) | {"GIT_DIR": repository.git_dir, "GIT_WORK_TREE": repository.top}

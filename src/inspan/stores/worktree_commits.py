@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from inspan.system.tree_walk import walk_paths
+
 from .git import SnapshotError, Steps, UserGit, check_step, read_file, try_steps, write_file
 from .worktree import Worktree
 
@@ -86,7 +88,7 @@ def find_tips(commits: list[list[str]]) -> list[str]:
 def _list_files(worktree: Worktree, git_dir: str) -> Iterator[str]:
     if worktree.branch:
         yield os.path.join(worktree.common, "logs/refs/heads", worktree.branch)
-    for folder, folders, names in os.walk(git_dir) if git_dir else ():
+    for folder, folders, names in walk_paths(git_dir) if git_dir else ():
         if folder == git_dir:
             folders[:] = [name for name in folders if name not in _PASSED_OVER]
             names = [name for name in names if name not in _PASSED_OVER and not name.startswith("sharedindex.")]

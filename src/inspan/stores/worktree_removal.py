@@ -4,7 +4,6 @@ Each step can be killed and repeated. Only what was saved is renamed, and only w
 """
 
 import os
-import shutil
 from contextlib import suppress
 from typing import TypeVar
 
@@ -12,7 +11,7 @@ import msgspec
 
 from inspan.errors import WorktreeUnusable
 
-from .deletion import delete_tree
+from .deletion import delete_tree, discard_tree
 from .git import SnapshotError, Steps, UserGit, read_file, run_steps, try_steps
 from .paths import make_private_folder, state_error
 from .repository import find_repository
@@ -133,8 +132,7 @@ def _salvage(worktree: Worktree) -> Salvage:
     try:
         return _run(worktree, salvage_steps(worktree, find_linked_git_dir(worktree)))
     finally:
-        with suppress(OSError):
-            shutil.rmtree(worktree.scratch)
+        discard_tree(worktree.scratch)
 
 
 def _run(worktree: Worktree, steps: Steps[T]) -> T:

@@ -12,6 +12,8 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
+from inspan.system.tree_walk import raise_error, walk_tree
+
 from .conversions import (
     REGULAR_MODES,
     keep_bytes_steps,
@@ -21,7 +23,18 @@ from .conversions import (
     write_as_is_steps,
 )
 from .file_versions import GITLINK_MODE
-from .git import Git, SnapshotError, Steps, UserGit, check_step, read_file, read_steps, try_steps, write_file
+from .git import (
+    Git,
+    SnapshotError,
+    Steps,
+    UserGit,
+    check_step,
+    read_file,
+    read_steps,
+    shorten_path,
+    try_steps,
+    write_file,
+)
 from .git_tree import tree_steps
 from .repository import Repository, fill_git_dir, list_linked_worktrees, make_git_folders
 from .run_folder import remove_file
@@ -306,18 +319,14 @@ def _refuse_operation(worktree: Worktree, git_dir: str) -> None:
 
 def _refuse_repositories(top: str, *, saved: Container[bytes]) -> None:
     """Raises `SnapshotError` for repositories in folders that are ignored: what is in them cannot be made again."""
-    for folder, folders, names in os.walk(top, onerror=_raise):
-        is_bare = "HEAD" in names and {"objects", "refs"} <= {*folders}
-        head = os.path.relpath(os.path.join(folder, "HEAD"), top)
-        if (folder != top and ".git" in (*folders, *names)) or (is_bare and os.fsencode(head) not in saved):
-            inside = os.path.dirname(head)
+    for each in walk_tree(top, on_error=raise_error):
+        is_bare = "HEAD" in each.others and {"objects", "refs"} <= {*each.folders}
+        has_pointer = bool(each.names) and (".git" in each.others or ".git" in each.folders)
+        if has_pointer or (is_bare and os.fsencode("/".join((*each.names, "HEAD"))) not in saved):
+            inside = shorten_path("/".join(each.names))
             raise SnapshotError(f"{inside} cannot be saved: a repository of its own. Move it away, or delete it.")
-        if folder == top and ".git" in folders:
-            folders.remove(".git")
-
-
-def _raise(error: OSError) -> None:
-    raise error
+        if not each.names and ".git" in each.folders:
+            each.folders.remove(".git")
 
 
 def _refuse_submodules(top: str, staged: bytes) -> None:

@@ -24,8 +24,10 @@ async def call_in_thread(
     *,
     limit: int | None = MAX_COMPUTING,
     undo: Callable[[T], object] | None = None,
+    on_cancel: Callable[[], object] | None = None,
 ) -> T:
-    """What the function gives or raises. However often the caller is cancelled, a call that has begun is waited for.
+    """What the function gives or raises. However often the caller is cancelled, a call that has begun is waited for;
+    `on_cancel` hears of it, and may make the call shorter.
 
     `undo` then gets what the function gave, in a thread again. In one loop at most `limit` such calls run at
     once, and the others wait for them; those that mostly wait themselves do not take the interpreter from it.
@@ -34,7 +36,7 @@ async def call_in_thread(
     async with _get_slot(loop, limit) if limit else nullcontext():
         called = _call(loop, function)
         try:
-            return await wait_for_end(called)
+            return await wait_for_end(called, on_cancel=on_cancel)
         except asyncio.CancelledError:
             if undo and called.done() and not called.cancelled() and called.exception() is None:
                 result = called.result()
