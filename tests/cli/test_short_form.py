@@ -84,6 +84,12 @@ def test_a_prompt_alone_does_what_run_does(cli_env: CliEnv, before: bool) -> Non
     assert json.loads((cli_env.folder() / "run.json").read_text())["task"]["prompt"] == "say hello"
 
 
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_behind_a_prompt_is_that_of_run(readonly_env: CliEnv, flag: str) -> None:
+    done = readonly_env.inspan("say hello", flag)
+    assert (done.returncode, done.stdout) == (0, readonly_env.inspan("run", flag).stdout), done.stderr
+
+
 def test_a_prompt_is_read_from_stdin(cli_env: CliEnv) -> None:
     done = cli_env.inspan("-", "-a", "scripted", "--model-from", cli_env.scenario(SAYS_HELLO), stdin="say hello\n")
     assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr

@@ -35,7 +35,7 @@ def test_a_project_with_such_code_is_not_worked_in_in_the_profile_clean(
     words = ("run", "do it", "-a", agent, "--channel", channel, "-C", str(folder))
     refusal = expect_refusal(cli_env, *words, "--profile", "clean")
     assert (refusal.exit_code, refusal.code) == (2, "bad_input")
-    assert refusal.message.startswith("profile 'clean': ")
+    assert refusal.message.startswith("--profile 'clean': ")
     assert f"runs what {folder}/" in refusal.message
     assert "--profile user" in refusal.next
 
@@ -68,5 +68,5 @@ def test_a_completion_runs_no_code_of_a_project(cli_env: CliEnv, profile: str) -
     _write(cli_env.work / ".opencode" / "plugin" / "p.js", "")
     words = ("run", "say it", "-a", "opencode", "--mode", "complete", "--profile", profile)
     refusal = expect_refusal(cli_env, *words)
-    assert refusal.message.startswith("mode 'complete': OpenCode runs what ")
+    assert refusal.message.startswith("--mode 'complete': OpenCode runs what ")
     assert "-C" in refusal.next

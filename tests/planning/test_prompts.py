@@ -123,4 +123,4 @@ def test_a_task_that_cannot_be_read_is_named(cli_env: CliEnv, spoil: Callable[[P
 
 def test_another_bad_field_is_named_before_the_prompt(cli_env: CliEnv) -> None:
     refusal = expect_refusal(cli_env, "run", *expect_words(cli_env, "x"), "--project", "../elsewhere")
-    assert refusal.message.startswith("project '../elsewhere'")
+    assert refusal.message.startswith("--project '../elsewhere'")

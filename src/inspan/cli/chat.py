@@ -1,6 +1,7 @@
 """A conversation in the terminal: what is typed goes to the session, what happens there is shown as it comes."""
 
 import io
+import signal
 import sys
 import threading
 import time
@@ -70,6 +71,8 @@ class Chat:
         follower = threading.Thread(target=self._follow, args=(after,), name="inspan-chat", daemon=True)
         follower.start()
         self._read_lines()
+        if self._input.is_interactive:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # It leaves already, and has yet to say how to go on.
         self._close()
         follower.join(timeout=10.0)
         return self._code

@@ -46,7 +46,7 @@ class _Commands(click.Group):
             # Start-up time: a line that begins with a command's name is no prompt.
             from .short_form import expand_short_form
 
-            args = expand_short_form(args, self.list_commands(ctx))
+            args = expand_short_form(args, self.list_commands(ctx), help_names=ctx.help_option_names)
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -9,13 +9,17 @@ import click
 _SHARED = frozenset({"as_json", "quiet", "help"})
 
 
-def expand_short_form(arguments: list[str], commands: Sequence[str]) -> list[str]:
+def expand_short_form(
+    arguments: list[str], commands: Sequence[str], *, help_names: Sequence[str] = ("--help",)
+) -> list[str]:
     """The command line with `run` before it where it is a prompt; of a mistake, what is to be told of it.
+
+    `help_names` are the options that ask for help: a command keeps those that it is first read with.
 
     A prompt has white space in it, or is `-`. A single word is never one, whatever the options beside it: a command
     that a later version has must not change what a script means. Options of `run` alone are a run without a prompt.
     """
-    words, options = _parse_as_run(arguments)
+    words, options = _parse_as_run(arguments, help_names)
     if words and words[0] in commands:
         return arguments
     if _is_text(words[0]) if words else options - _SHARED:
@@ -27,13 +31,14 @@ def _is_text(word: str) -> bool:
     return word in ("", "-") or any(map(str.isspace, word))
 
 
-def _parse_as_run(arguments: list[str]) -> tuple[list[str], set[str]]:
+def _parse_as_run(arguments: list[str], help_names: Sequence[str]) -> tuple[list[str], set[str]]:
     """The words and the names of the options in a command line, if it were one of `run`."""
     # Start-up time: only a line that begins with no command's name has to be read by that command's rules.
     from inspan.cli.commands.run import command
 
+    context = click.Context(command, help_option_names=list(help_names))
     try:
-        found, rest, _ = command.make_parser(click.Context(command)).parse_args(list(arguments))
+        found, rest, _ = command.make_parser(context).parse_args(list(arguments))
     except click.NoSuchOption:
         return _guess_words(arguments), set()
     except click.BadOptionUsage as error:
