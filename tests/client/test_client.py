@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
@@ -24,7 +25,7 @@ from inspan.errors import (
     UndoRefused,
     UnknownAgent,
 )
-from inspan.protocol.events import PermissionAsked, TextSaid
+from inspan.protocol.events import PermissionAsked, RunEnded, TextSaid
 from inspan.protocol.wire import decode_event
 from tests.asking_agent import ask_command, start_asking
 from tests.cli_env import WAIT_S, CliEnv
@@ -252,6 +253,16 @@ async def test_questions_that_an_agent_calls_the_same_are_answered_one_by_one(te
     await tenant.client.runs.wait(run)
     said = "".join(each["text"] for each in tenant.cli_env.events(run) if each["kind"] == "text_said")
     assert sorted(said.split()) == ["1:yes", "2:no", "3:yes", "4:yes"]
+
+
+async def test_a_run_whose_last_record_is_there_is_removed_once_it_lets_go(tenant: Tenant) -> None:
+    run = LivingRun(tenant.cli_env)
+    run.write(RunEnded(outcome="completed", reason="done"))
+    letting_go = threading.Timer(0.5, run.close)
+    letting_go.start()
+    await tenant.client.runs.remove(run.run_id)
+    letting_go.join()
+    assert not os.path.exists(run.folder.path)
 
 
 async def test_output_is_read_from_a_byte_on(tenant: Tenant) -> None:

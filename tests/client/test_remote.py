@@ -93,6 +93,38 @@ async def test_a_wrong_token_is_refused(cli_env: CliEnv) -> None:
     server.close()
 
 
+async def test_the_link_that_a_server_prints_is_its_address_with_its_token(cli_env: CliEnv) -> None:
+    server = ServerProcess(cli_env)
+    client = Client(f"http://127.0.0.1:{server.port}/#token={server.token}")
+    assert await client.runs.list() == []
+    assert server.token not in repr(client)
+    server.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:7117/?token=s3cret",
+        "http://127.0.0.1:7117/#key=s3cret",
+        "http://127.0.0.1:7117/?a#token=s3cret",
+        "http://u:s3cret@127.0.0.1:7117/",
+        "http://u:s3/cret@127.0.0.1:7117/s3cret@x",
+        "http://u:p://s3cret@127.0.0.1:7117/",
+        "u:s3cret@127.0.0.1:7117",
+        "ftp://127.0.0.1/#token=s3cret",
+        "127.0.0.1:7117/#token=s3cret",
+    ],
+)
+@pytest.mark.parametrize("token", ["", "t"])
+def test_a_secret_in_an_address_is_not_shown(url: str, token: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        Client(url, token=token)
+    error: BaseException | None = caught.value
+    while error:
+        assert "s3cret" not in f"{error} {vars(error)}"
+        error = error.__cause__
+
+
 @asynccontextmanager
 async def answering(answer: Answer) -> AsyncGenerator[int]:
     """The port of a server that does this with each connection; it is told the number of the connection."""

@@ -1,6 +1,7 @@
 """Starting runs from afar: where, with what, and once for each key."""
 
 import hashlib
+import json
 import os
 import subprocess
 import time
@@ -347,6 +348,27 @@ def test_what_was_refused_may_be_tried_again_with_its_key(begin: Begin, cli_env:
 def test_a_key_that_is_none_is_refused(begin: Begin, key: str) -> None:
     answer = begin(key=key)
     assert (answer.status, answer.json["field"]) == (400, "Idempotency-Key")
+
+
+@pytest.mark.parametrize("keys", [[""], ["order-6", "order-7"], ["order-6", ""]])
+def test_a_key_that_is_empty_or_one_of_several_starts_nothing(
+    server: ServerProcess, cli_env: CliEnv, keys: list[str]
+) -> None:
+    connection, body = server.connect(), json.dumps({"task": {"prompt": "do it", "cwd": str(cli_env.work)}}).encode()
+    connection.putrequest("POST", "/api/v1/runs")
+    given = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
+    for name, value in [
+        *given.items(),
+        ("Content-Length", str(len(body))),
+        *(("Idempotency-Key", key) for key in keys),
+    ]:
+        connection.putheader(name, value)
+    connection.endheaders(body)
+    response = connection.getresponse()
+    answer = json.loads(response.read())
+    connection.close()
+    assert (response.status, answer["field"]) == (400, "Idempotency-Key")
+    assert count_runs(cli_env) == 0
 
 
 def write_keys(cli_env: CliEnv, *, count: int, old: int = 0) -> Path:

@@ -254,6 +254,21 @@ def test_an_open_session_is_talked_to(page: WebPage, cli_env: CliEnv) -> None:
     page.see("completed")
 
 
+def test_what_is_submitted_twice_at_once_is_said_once(page: WebPage, cli_env: CliEnv) -> None:
+    scenario = '[[call]]\nsay = "first answer"\n[[call]]\nexpect = "and this"\nsay = "second answer"\n'
+    run = cli_env.detach("claude", scenario, "--open")
+    page.open(f"/runs/{run}")
+    page.see("first answer")
+    page.browser.evaluate("document.querySelector('textarea').focus()")
+    page.browser.type("and this")
+    page.browser.wait_for("document.querySelector('.composer button[type=submit]:not(:disabled)')")
+    page.browser.evaluate("[1, 2].forEach(() => document.querySelector('form.composer').requestSubmit())")
+    page.see("second answer")
+    page.click("Close")
+    cli_env.wait_for_end(run)
+    assert [each["text"] for each in cli_env.events(run) if each["kind"] == "message_sent"] == ["do it", "and this"]
+
+
 def test_a_run_is_stopped(page: WebPage, cli_env: CliEnv) -> None:
     run = start_waiting_run(cli_env)
     page.open(f"/runs/{run}")

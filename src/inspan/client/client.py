@@ -76,10 +76,10 @@ class Client:
     """Runs, sessions, approvals, cost and the rest: of this machine, or of a server of inspan's by its address.
 
     `Client()` is for this process's own state folder and environment; `state` and `env` name others, so that several
-    tenants live in one program. `Client(url, token=…)` asks a server; for `reconnect_s` seconds a stream of it that
-    breaks is taken up again, without an event lost or doubled, and a start whose answer is lost is asked for again, and
-    done once. A client holds nothing that had to be closed, and may be used in any loop of asyncio. Everything raises
-    `InspanError`.
+    tenants live in one program. `Client(url, token=…)`, or with the link that `inspan serve` prints, asks a server; for
+    `reconnect_s` seconds a stream of it that breaks is taken up again, without an event lost or doubled, and a start
+    whose answer is lost is asked for again, and done once. A client holds nothing that had to be closed, and may be
+    used in any loop of asyncio. Everything raises `InspanError`.
     """
 
     def __init__(
@@ -390,6 +390,8 @@ def _check_env(env: Mapping[str, str] | None) -> Mapping[str, str] | None:
 def _choose_backend(
     url: str, token: str, state: str, env: Mapping[str, str] | None, ca_files: Iterable[str], reconnect_s: float
 ) -> Backend:
+    url, pasted = _split_link(url)
+    token = token or pasted
     if not url:
         if token:
             raise BadInput("token", "(hidden)", "there is no url that it is for.", next_step="Give Client(url, …).")
@@ -403,6 +405,12 @@ def _choose_backend(
 
     environment = os.environ if env is None else env
     return RemoteBackend(url, token=token, env=environment, ca_files=ca_files, reconnect_s=reconnect_s)
+
+
+def _split_link(url: str) -> tuple[str, str]:
+    """An address and the token of the link that `inspan serve` prints, if it is that."""
+    address, found, token = url.strip().partition("#token=")
+    return (address, token) if found else (url, "")
 
 
 def _check(value: Any, kind: type[Any]) -> Any:

@@ -16,7 +16,7 @@ from inspan.framing.proxy import proxy_variables
 from inspan.framing.sse import EventStreamReader, SentEvent
 from inspan.gateway.http.client import Client as HttpClient
 from inspan.gateway.http.client import ConnectionCut, Exchange, Unreachable
-from inspan.gateway.http.routes import Origin, read_base_url
+from inspan.gateway.http.routes import Origin, hide_secrets, read_base_url
 from inspan.protocol.known_types import know_type
 from inspan.protocol.wire import DECODE_ERRORS, Record, decode_event
 from inspan.runs.find import no_run_error
@@ -297,7 +297,7 @@ def _read_url(url: str) -> tuple[Origin, str]:
         return read_base_url(url)
     except BadInput as error:
         problem, step = "it is not the address of a server.", "Give one such as http://127.0.0.1:7117."
-        raise BadInput("url", url, problem, next_step=step) from error
+        raise BadInput("url", hide_secrets(url), problem, next_step=step) from error
 
 
 def _build_request(operation: Operation, params: msgspec.Struct) -> tuple[str, bytes]:

@@ -3,6 +3,7 @@
 import errno
 import time
 from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from inspan.errors import InspanError, RunBusy, RunNotFound, StateUnusable
@@ -12,7 +13,7 @@ from inspan.protocol.events import Event
 from inspan.protocol.ids import RunId, begins_run_id, make_short_name
 from inspan.protocol.wire import Record
 from inspan.stores import index
-from inspan.stores.event_log import iter_log
+from inspan.stores.event_log import LogReader, iter_log
 from inspan.stores.run_folder import (
     RunFolder,
     all_runs,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from inspan.folds.loop import LoopLiveFold
 
 _START_S = 10.0
+_END_S = 10.0
 _START_POLL_S = 0.02
 # `sqlite3.SQLITE_FULL`, without the time that importing sqlite3 takes.
 _SQLITE_FULL = 13
@@ -169,8 +171,13 @@ def stop(folder: RunFolder, *, command: Cancel) -> bool:
 
 
 def refuse_running(folder: RunFolder) -> None:
-    """Raises `RunBusy` for a run that has not ended."""
-    if is_locked(folder):
+    """Raises `RunBusy` for a run that has not ended. One whose last record is there lets go of its folder a moment
+    later, which is waited for."""
+    deadline = time.monotonic() + (_END_S if is_locked(folder) and _has_last_record(folder) else 0)
+    while is_locked(folder):
+        if time.monotonic() < deadline:
+            time.sleep(_START_POLL_S)
+            continue
         raise RunBusy(f"Run {folder.run_id} is still running.", next_step=f"`inspan stop {folder.run_id}` first.")
 
 
@@ -200,6 +207,14 @@ def remove(state: str, folder: RunFolder) -> None:
         _forget(state, folder, session=session)
     else:
         _delete_folder(folder)
+
+
+def _has_last_record(folder: RunFolder) -> bool:
+    reader = LogReader(folder.log)
+    with suppress(StateUnusable):
+        for _ in reader.read():
+            pass
+    return reader.ended
 
 
 def _forget(state: str, folder: RunFolder, *, session: str) -> None:

@@ -45,9 +45,10 @@ class OperationEndpoint:
         operation, headers = self._operation, Headers(scope=scope)
         body = await read_body(scope, receive)
         params = self._read_params(scope, headers, body)
-        key = headers.get("idempotency-key", "")
+        keys = headers.getlist("idempotency-key")
         try:
-            if operation.creates and key:
+            if operation.creates and keys:
+                key = ", ".join(keys)  # Several are none: no key has a space.
                 created = await self._threads.call(
                     lambda: self._keys.create(operation.name, key, body, lambda: self._act(params))
                 )

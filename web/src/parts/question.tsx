@@ -9,7 +9,7 @@ import { type Seen, useSeen } from "../seen.ts";
 import { plural } from "../text/format.ts";
 import { visible } from "../text/visible.ts";
 import { GlyphIcon } from "./icons.tsx";
-import { Elapsed, TextArea, Trouble, useProblem } from "./small.tsx";
+import { Elapsed, TextArea, Trouble, useBusy, useProblem } from "./small.tsx";
 
 // The height of a line of what is asked for, as the style says.
 const LINE_PX = 20;
@@ -47,16 +47,13 @@ interface FormProps<T> {
 }
 
 function useAnswer(asked: OpenQuestion): { busy: boolean; problem: unknown; give: (given: Answer) => void } {
-  const [busy, setBusy] = useState(false);
+  const [busy, begin] = useBusy();
   const [problem, setProblem] = useProblem();
-  const give = (given: Answer): void => {
-    if (busy) return;
-    setBusy(true);
-    setProblem(null);
-    answer(asked, given)
-      .catch(setProblem)
-      .finally(() => setBusy(false));
-  };
+  const give = (given: Answer): void =>
+    begin(() => {
+      setProblem(null);
+      return answer(asked, given).catch(setProblem);
+    });
   return { busy, problem, give };
 }
 

@@ -149,6 +149,22 @@ export function useProblem(): [unknown, (problem: unknown) => void] {
   return [isOver ? null : problem, setProblem];
 }
 
+/** What is done one at a time: whether it is being done, as drawn, and what begins it unless it is, also within a tick. */
+export function useBusy(): [boolean, (act: () => Promise<unknown>) => void] {
+  const [busy, setBusy] = useState(false);
+  const isBusy = useRef(false);
+  const mark = (value: boolean): void => {
+    isBusy.current = value;
+    setBusy(value);
+  };
+  const begin = (act: () => Promise<unknown>): void => {
+    if (isBusy.current) return;
+    mark(true);
+    void act().finally(() => mark(false));
+  };
+  return [busy, begin];
+}
+
 export function Trouble({ error, again }: { error: unknown; again?: () => void }) {
   const next = error instanceof Problem ? error.next : "";
   return (

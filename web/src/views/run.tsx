@@ -14,7 +14,7 @@ import { go } from "../navigate.ts";
 import { GlyphIcon, SignIcon } from "../parts/icons.tsx";
 import { RunLink } from "../parts/items.tsx";
 import { keyOfQuestion, QuestionBox } from "../parts/question.tsx";
-import { Command, Cost, Countdown, Duration, Elapsed, IconButton, SpentBar, State, TextArea, Trouble, useProblem } from "../parts/small.tsx";
+import { Command, Cost, Countdown, Duration, Elapsed, IconButton, SpentBar, State, TextArea, Trouble, useBusy, useProblem } from "../parts/small.tsx";
 import { Timeline } from "../parts/timeline.tsx";
 import { formatRoute, NO_FILTERS, type RunTab } from "../routes.ts";
 import { RunModel } from "../run_model.ts";
@@ -489,7 +489,7 @@ function ReplayBar({ model }: { model: RunModel }) {
 
 function Composer({ model, fold, short, readOnly }: { model: RunModel; fold: RunFold; short: string; readOnly: boolean }) {
   const [said, setSaid] = useState("");
-  const [busy, setBusy] = useState(false);
+  const [busy, begin] = useBusy();
   const [problem, setProblem] = useProblem();
   const base = `/runs/${encodeURIComponent(model.run)}`;
   if (fold.work || !fold.started) return null;
@@ -514,21 +514,21 @@ function Composer({ model, fold, short, readOnly }: { model: RunModel; fold: Run
   if (readOnly) return <div class="composer composer-note dim">This server is read-only.</div>;
   const idle = fold.status === "idle" || fold.status === "error";
   const act = (path: string, body: unknown, done: string): void => {
-    setBusy(true);
-    setProblem(null);
-    post(`${base}/${path}`, body)
-      .then(() => announce(done))
-      .catch(setProblem)
-      .finally(() => setBusy(false));
+    begin(() => {
+      setProblem(null);
+      return post(`${base}/${path}`, body)
+        .then(() => announce(done))
+        .catch(setProblem);
+    });
   };
   const send = (when: "queue" | "steer"): void => {
-    if (!said.trim() || busy) return;
-    setBusy(true);
-    setProblem(null);
-    post(`${base}/messages`, { text: said, when, id: makeId() })
-      .then(() => setSaid(""))
-      .catch(setProblem)
-      .finally(() => setBusy(false));
+    if (!said.trim()) return;
+    begin(() => {
+      setProblem(null);
+      return post(`${base}/messages`, { text: said, when, id: makeId() })
+        .then(() => setSaid(""))
+        .catch(setProblem);
+    });
   };
   return (
     <form

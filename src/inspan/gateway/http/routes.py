@@ -54,14 +54,24 @@ def read_base_url(url: str) -> tuple[Origin, str]:
     """The origin and the path (no slash at its end) of a provider's address; raises `BadInput`."""
     found = _URL.fullmatch(url.strip())
     if found is None or found["login"] is not None or found["rest"] is not None:
-        # What stands behind is often a key.
-        shown = re.sub(r"[?#].*", lambda rest: f"{rest[0][0]}…", re.sub(r"//[^/@]*@", "//…@", url), flags=re.DOTALL)
+        shown = hide_secrets(url)
         raise BadInput(
             "base_url", shown, "not an address of a provider.", next_step="Write https://HOST[:PORT][/PATH]."
         )
     return _parse_origin(found, field="base_url", shown=url, schemes=("http", "https")), (found["path"] or "").rstrip(
         "/"
     )
+
+
+def hide_secrets(url: str) -> str:
+    """An address, or what was meant as one, as it may be shown: without a login, and without what stands behind a
+    question mark or a number sign, which is often a key."""
+    behind = re.search(r"[?#]", url)
+    end = behind.start() if behind else len(url)
+    scheme, found, rest = url[:end].partition("://")
+    place = rest if found else scheme
+    host = f"…@{place.rpartition('@')[2]}" if "@" in place else place
+    return f"{f'{scheme}://' if found else ''}{host}{f'{behind[0]}…' if behind else ''}"
 
 
 def check_key(key: str, *, source: str = "the place where the key comes from") -> None:
