@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from inspan.contracts.sandbox import Box, GitFolders
 from inspan.errors import SandboxUnusable
+from inspan.protocol.plan import SeenGit
 from inspan.sandboxes.bwrap import view
 from inspan.stores import nested_repositories
+from inspan.stores.git_notes import note_git
 from inspan.stores.git_settings import read_git_sources
 from inspan.stores.git_traces import disarm_git
 from inspan.stores.nested_repositories import find_nested_repositories
-from inspan.stores.repository import Repository, is_own_git_data
+from inspan.stores.repository import Repository, find_repository, is_own_git_data
 from inspan.transports.process import Spawned, spawn
 
 if TYPE_CHECKING:
@@ -98,7 +101,7 @@ def test_folders_without_number_do_not_hide_a_repository_from_its_protection(
     _git(tmp_path / "app", "init", "-q")
     for number in range(9):
         (tmp_path / f"{number}").mkdir()
-    assert [each.top for each in find_nested_repositories(str(tmp_path))] == [str(tmp_path / "app")]
+    assert [each.top for each in find_nested_repositories(str(tmp_path)).found] == [str(tmp_path / "app")]
     (tmp_path / "more").mkdir()
     with pytest.raises(SandboxUnusable, match="more than 10 folders") as refused:
         find_nested_repositories(str(tmp_path))
@@ -116,7 +119,7 @@ def test_repositories_without_number_are_refused_unless_they_are_read_only(
         find_nested_repositories(str(tmp_path))
     assert "--read FOLDER" in refused.value.next_step
     found = find_nested_repositories(str(tmp_path), besides=[str(tmp_path / "vendor")])
-    assert [each.top for each in found] == [str(tmp_path / "app")]
+    assert [each.top for each in found.found] == [str(tmp_path / "app")]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +137,7 @@ def test_the_start_looks_for_repositories_as_deep_as_it_can_in_a_short_time(
     monkeypatch.setattr(nested_repositories, "_MOST_DEEPER", most_deeper)
     (tmp_path / place).mkdir(parents=True)
     _git(tmp_path / place, "init", "-q")
-    assert bool(find_nested_repositories(str(tmp_path))) == is_found
+    assert bool(find_nested_repositories(str(tmp_path)).found) == is_found
 
 
 def test_what_git_would_run_is_told_of_in_every_repository_however_deep_it_lies(tmp_path: Path) -> None:
@@ -147,7 +150,7 @@ def test_what_git_would_run_is_told_of_in_every_repository_however_deep_it_lies(
     (old / ".git/hooks/pre-push").write_text("")
     (old / ".git/hooks/pre-push").chmod(0o755)
     assert disarm_git([str(tmp_path)], since=time.time() + 10) == []
-    since = _begin(tmp_path)
+    since, seen = _begin(tmp_path), _note(tmp_path)
     for folder in (own / ".git", bare):
         _git(tmp_path, f"--git-dir={folder}", "config", "core.fsmonitor", "./evil")
     (own / ".git/refs/heads/hooks").mkdir()
@@ -156,10 +159,10 @@ def test_what_git_would_run_is_told_of_in_every_repository_however_deep_it_lies(
         path.parent.mkdir(exist_ok=True)
         path.write_text("evil")
         path.chmod(0o644 if path.name == "notes" else 0o755)
-    told = sorted(disarm_git([str(tmp_path)], since=since))
-    assert [text.partition(" was changed in the run")[0] for text in told] == sorted(
-        [*map(str, hooks), str(own / ".git/config"), str(bare / "config")]
-    )
+    told = sorted(disarm_git([str(tmp_path)], since=since, seen=seen))
+    # Of one that the start does not find, all is new if something was made in the folders around it.
+    settings = (own / ".git/config", bare / "config", deep / ".git/config")
+    assert [text.partition(" was changed in the run")[0] for text in told] == sorted(map(str, (*hooks, *settings)))
     assert sum("core.fsmonitor" in text for text in told) == 2
 
 
@@ -169,7 +172,7 @@ def test_a_repository_without_a_work_tree_whose_head_is_a_link_to_no_branch_yet_
     for name in ("refs", "objects"):
         (data / name).mkdir(parents=True)
     (data / "HEAD").symlink_to("refs/heads/none")
-    assert [each.top for each in find_nested_repositories(str(tmp_path / "work"))] == [str(data)]
+    assert [each.top for each in find_nested_repositories(str(tmp_path / "work")).found] == [str(data)]
     mark = tmp_path / "mark"
     (data / "config").write_text(f'{_VERSION}\n\tworktree = .\n\tfsmonitor = "touch {mark}; false"\n')
     _git(data, "status")
@@ -205,13 +208,13 @@ def test_objects_of_another_repository_that_a_run_has_let_git_show_are_told_of(t
         _git(folder, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x")
     objects = work / ".git/objects"
     (objects / "old").symlink_to(other)
-    since = _begin(tmp_path)
+    since, seen = _begin(tmp_path), _note(work)
     (objects / "info/http-alternates").touch()
-    assert disarm_git([str(work)], since=since) == []
+    assert disarm_git([str(work)], since=since, seen=seen) == []
     (objects / "info/alternates").write_text(f"{other}/.git/objects\n")
     for name in ("pack2", "info/link"):
         (objects / name).symlink_to(other / ".git/objects/pack")
-    told = disarm_git([str(work)], since=since)
+    told = disarm_git([str(work)], since=since, seen=seen)
     assert sorted(text.partition(" was ")[0] for text in told) == [
         f"{objects}/{name}" for name in ("info/alternates", "info/link", "pack2")
     ]
@@ -312,6 +315,17 @@ def test_settings_that_wait_for_ever_are_asked_for_once(tmp_path: Path, monkeypa
         os.mkfifo(tmp_path / name / ".git" / "config")
     (told,) = disarm_git([str(tmp_path)], since=time.time())
     assert "git cannot read its settings" in told
+
+
+def _note(folder: Path) -> SeenGit:
+    """What a box there starts with."""
+    nested = find_nested_repositories(str(folder))
+    outer = find_repository(str(folder))
+    found = (*([outer] if outer else []), *nested.found)
+    protected = tuple(GitFolders(top=each.top, git_dir=each.git_dir, common=each.common) for each in found)
+    return note_git(
+        Box(cwd=str(folder), repositories=protected, git_data=tuple(each.common for each in nested.unprotected))
+    )
 
 
 def _begin(folder: Path) -> float:
