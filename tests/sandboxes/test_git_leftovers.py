@@ -113,6 +113,38 @@ def test_what_two_runs_leave_between_them_is_told(cli_env: CliEnv, fake: Fake) -
             assert any(text in each for each in told), (name, told)
 
 
+def test_what_was_there_before_is_not_told_of_whatever_is_made_around_it(cli_env: CliEnv, fake: Fake) -> None:
+    """Hooks and settings of the repository, of a submodule, a linked worktree, others inside and a project's own."""
+    work, other = cli_env.work, cli_env.root / "other"
+    other.mkdir()
+    for folder in (work, other):
+        _run(f"git init -q && {_GIT} commit -q --allow-empty -m one", cwd=folder)
+    allow = "-c protocol.file.allow=always"
+    _run(f"{_GIT} {allow} submodule add -q {other} sub && git worktree add -q lib/linked", cwd=work)
+    _run(f"git worktree add -q {work}/lib/outside && git init -q {work}/nested/inner", cwd=other)
+    _run(f"git init -q --bare tests/fixtures/bare && git add tests && {_GIT} commit -qm two", cwd=work)
+    data = (".git", ".git/modules/sub", "nested/inner/.git", "tests/fixtures/bare", str(other / ".git"))
+    for each in data:
+        _run(
+            f"git config -f {each}/config core.fsmonitor ./tools/watch && cp /bin/true {each}/hooks/pre-commit",
+            cwd=work,
+        )
+    _run("mkdir -p tools web/.husky/_ && cp /bin/true tools/watch && cp /bin/true web/.husky/_/pre-push", cwd=work)
+    _run("git config -f nested/inner/.git/config core.hooksPath ../../web/.husky/_", cwd=work)
+    _let_age(work / "nested/inner/.git/config")
+    touched = "touch new && git add new && git -c core.fsmonitor= -c core.hooksPath=/dev/null"
+    commit = f"{touched} -c user.name=a -c user.email=a@b commit -qm new"
+    told = _run_boxed(
+        cli_env,
+        fake,
+        commit,
+        f"cd nested/inner && {commit}",
+        "for each in . tools lib lib/linked lib/outside nested web tests tests/fixtures; do touch $each/more; done",
+        "touch tests/fixtures/bare/more tests/fixtures/bare/objects/more && git repack -dq",
+    )
+    assert told == []
+
+
 @pytest.mark.parametrize(("sandbox", "cwd"), [("bwrap", "part"), ("worktree+bwrap", ".")])
 def test_git_data_outside_of_the_folder_that_is_worked_in_is_looked_through(
     cli_env: CliEnv, fake: Fake, sandbox: str, cwd: str

@@ -1,5 +1,6 @@
 """What a box must hold though somebody outside of it does something at the same time, or has left something open."""
 
+import hashlib
 import os
 import subprocess
 import time
@@ -87,6 +88,13 @@ def test_a_file_that_vanishes_meanwhile_does_not_uncover_the_others(
 
 def _git(folder: Path, *words: str) -> None:
     subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
+
+
+def _make_data(folder: Path, *, head: str = "HEAD") -> None:
+    for name in ("refs", "objects"):
+        (folder / name).mkdir(parents=True)
+    (folder / head).write_text("ref: refs/heads/none\n")
+    (folder / "config").write_text(f"{_VERSION}\n\tfsmonitor = ./evil\n")
 
 
 _VERSION = "[core]\n\trepositoryformatversion = 0"
@@ -199,6 +207,91 @@ def test_git_data_is_found_wherever_git_finds_it(tmp_path: Path) -> None:
         assert mark.exists(), f"git takes {name}"
         mark.unlink()
         assert any("core.fsmonitor" in each for each in disarm_git([str(work / name)], since=time.time())), name
+
+
+def test_a_repository_inside_is_told_of_whatever_else_its_entry_in_the_index_says(tmp_path: Path) -> None:
+    """git takes for one what has its type, though it writes no other mode than one."""
+    _git(tmp_path, "init", "-q")
+    _git(tmp_path, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},inner")
+    index = tmp_path / ".git/index"
+    content = index.read_bytes()[:-20].replace(b"\0\0\xe0\0", b"\0\0\xe1\xa4")
+    index.write_bytes(content + hashlib.sha1(content, usedforsecurity=False).digest())
+    mark = tmp_path / "mark"
+    _make_data(tmp_path / "inner/.git")
+    (tmp_path / "inner/.git/config").write_text(f'{_VERSION}\n\tfsmonitor = "touch {mark}; false"\n')
+    _git(tmp_path, "status")
+    assert mark.exists(), "git takes it"
+    since, seen = _begin(tmp_path), _note(tmp_path)
+    assert seen.inner == (), "an index of one's own says 160000"
+    told = disarm_git([str(tmp_path)], since=since, seen=seen)
+    assert [each.partition(" into")[0] for each in told] == [f"The run has put the repository {tmp_path}/inner"]
+
+
+def test_a_repository_that_the_index_had_at_the_start_is_not_told_of(tmp_path: Path) -> None:
+    _git(tmp_path, "init", "-q")
+    _make_data(tmp_path / "inner/.git")
+    _make_data(tmp_path / "other/.git")
+    _git(tmp_path, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},inner")
+    since, seen = _begin(tmp_path), _note(tmp_path)
+    (tmp_path / "inner/new").touch()
+    assert disarm_git([str(tmp_path)], since=since, seen=seen) == []
+    (tmp_path / "inner").rename(tmp_path / "away")
+    (tmp_path / "other").rename(tmp_path / "inner")
+    told = disarm_git([str(tmp_path)], since=since, seen=seen)
+    assert any(f"has put the repository {tmp_path}/inner into this one" in each for each in told)
+    assert any(each.startswith(f"{tmp_path}/inner/.git/config was changed") for each in told)
+
+
+def test_an_index_that_git_cannot_read_is_told_of(tmp_path: Path) -> None:
+    _git(tmp_path, "init", "-q")
+    (tmp_path / ".git/index").write_bytes(b"DIRC and no more")
+    (told,) = disarm_git([str(tmp_path)], since=time.time(), seen=_note(tmp_path))
+    assert told.startswith(f"Whether the run has put repositories into {tmp_path} is not known (")
+
+
+def test_a_folder_that_has_become_git_data_itself_is_told_of_as_new(tmp_path: Path) -> None:
+    work, tree = tmp_path / "work", tmp_path / "tree"
+    _make_data(work)
+    (work / "objects").rmdir()
+    _make_data(tree / "one", head="H")
+    _make_data(tree / "two", head="H")
+    (tree / "top").mkdir()
+    (tree / "top/.git").symlink_to("../one")
+    since = _begin(tmp_path)
+    seen = {folder: _note(folder) for folder in (work, tree)}
+    (work / "objects").mkdir()
+    (tree / "two/H").rename(tree / "two/HEAD")
+    (tree / "top/.git").unlink()
+    (tree / "top/.git").symlink_to("../two")
+    for folder, data in ((work, work), (tree, tree / "top/.git"), (tree, tree / "two")):
+        told = disarm_git([str(folder)], since=since, seen=seen[folder])
+        assert any(each.startswith(f"{data}/config was changed") for each in told), data
+
+
+def test_a_folder_of_former_times_that_was_moved_into_git_data_is_new_there(tmp_path: Path) -> None:
+    """Links go from where all were noted; where one may be the user's own, it stays, and is told of."""
+    work, own = tmp_path / "work", tmp_path / "work/tests/own"
+    _git(tmp_path, "init", "-q", str(work))
+    _git(tmp_path, "init", "-q", "--bare", str(own))
+    for name in ("links", "others", "programs"):
+        (work / name).mkdir()
+        (work / name / "link").symlink_to("/elsewhere")
+    (work / "programs/pre-push").write_text("evil")
+    (work / "programs/pre-push").chmod(0o755)
+    since, seen = _begin(tmp_path), _note(work)
+    (own / "hooks").rename(own / "hooks2")
+    (work / "programs").rename(own / "hooks")
+    (work / "links").rename(work / ".git/refs/links")
+    (work / "others").rename(own / "refs/others")
+    told = disarm_git([str(work)], since=since, seen=seen)
+    assert sorted(each.partition(" in ")[0].partition(" to ")[0] for each in told) == [
+        f"{work}/.git/refs/links/link was made a link",
+        f"{own}/hooks/link is a link",
+        f"{own}/hooks/pre-push was changed",
+        f"{own}/refs/others/link is a link",
+    ]
+    links = (work / ".git/refs/links/link", own / "hooks/link", own / "refs/others/link")
+    assert [os.path.islink(each) for each in links] == [False, True, True]
 
 
 def test_objects_of_another_repository_that_a_run_has_let_git_show_are_told_of(tmp_path: Path) -> None:
