@@ -668,10 +668,10 @@ def test_links_in_git_data_are_removed_and_a_repository_inside_is_told(each_user
     assert not os.path.lexists(work / ".git/refs/inspan")
     told = [event["message"] for event in each_user_env.events() if event["kind"] == "error_reported"]
     assert sorted(told) == [
-        f"{work}/.git/COMMIT_EDITMSG2 was made a link to {outside} in the run, by which git would have written there: "
-        "it was removed.",
-        f"{work}/.git/refs/inspan was made a link to {outside} in the run, by which git would have written there: "
-        "it was removed.",
+        f"{work}/.git/COMMIT_EDITMSG2 was made a link to {outside} in the run, or from outside meanwhile, "
+        "by which git would have written there: it was removed.",
+        f"{work}/.git/refs/inspan was made a link to {outside} in the run, or from outside meanwhile, "
+        "by which git would have written there: it was removed.",
         f"The run has put the repository {work}/n into this one: `git status` runs what its settings name. "
         f"Look at {work}/n/.git/config first, or rename {work}/n/.git.",
     ]

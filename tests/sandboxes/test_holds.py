@@ -1,5 +1,6 @@
 """What a box must hold though somebody outside of it does something at the same time, or has left something open."""
 
+import hashlib
 import os
 import subprocess
 import time
@@ -10,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from inspan.contracts.sandbox import Box, GitFolders
 from inspan.errors import SandboxUnusable
+from inspan.protocol.plan import SeenGit
 from inspan.sandboxes.bwrap import view
 from inspan.stores import nested_repositories
+from inspan.stores.git_notes import note_git
 from inspan.stores.git_settings import read_git_sources
 from inspan.stores.git_traces import disarm_git
 from inspan.stores.nested_repositories import find_nested_repositories
-from inspan.stores.repository import Repository, is_own_git_data
+from inspan.stores.repository import Repository, find_repository, is_own_git_data
 from inspan.transports.process import Spawned, spawn
 
 if TYPE_CHECKING:
@@ -86,6 +90,13 @@ def _git(folder: Path, *words: str) -> None:
     subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
 
 
+def _make_data(folder: Path, *, head: str = "HEAD") -> None:
+    for name in ("refs", "objects"):
+        (folder / name).mkdir(parents=True)
+    (folder / head).write_text("ref: refs/heads/none\n")
+    (folder / "config").write_text(f"{_VERSION}\n\tfsmonitor = ./evil\n")
+
+
 _VERSION = "[core]\n\trepositoryformatversion = 0"
 
 
@@ -98,7 +109,7 @@ def test_folders_without_number_do_not_hide_a_repository_from_its_protection(
     _git(tmp_path / "app", "init", "-q")
     for number in range(9):
         (tmp_path / f"{number}").mkdir()
-    assert [each.top for each in find_nested_repositories(str(tmp_path))] == [str(tmp_path / "app")]
+    assert [each.top for each in find_nested_repositories(str(tmp_path)).found] == [str(tmp_path / "app")]
     (tmp_path / "more").mkdir()
     with pytest.raises(SandboxUnusable, match="more than 10 folders") as refused:
         find_nested_repositories(str(tmp_path))
@@ -116,7 +127,7 @@ def test_repositories_without_number_are_refused_unless_they_are_read_only(
         find_nested_repositories(str(tmp_path))
     assert "--read FOLDER" in refused.value.next_step
     found = find_nested_repositories(str(tmp_path), besides=[str(tmp_path / "vendor")])
-    assert [each.top for each in found] == [str(tmp_path / "app")]
+    assert [each.top for each in found.found] == [str(tmp_path / "app")]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +145,7 @@ def test_the_start_looks_for_repositories_as_deep_as_it_can_in_a_short_time(
     monkeypatch.setattr(nested_repositories, "_MOST_DEEPER", most_deeper)
     (tmp_path / place).mkdir(parents=True)
     _git(tmp_path / place, "init", "-q")
-    assert bool(find_nested_repositories(str(tmp_path))) == is_found
+    assert bool(find_nested_repositories(str(tmp_path)).found) == is_found
 
 
 def test_what_git_would_run_is_told_of_in_every_repository_however_deep_it_lies(tmp_path: Path) -> None:
@@ -147,7 +158,7 @@ def test_what_git_would_run_is_told_of_in_every_repository_however_deep_it_lies(
     (old / ".git/hooks/pre-push").write_text("")
     (old / ".git/hooks/pre-push").chmod(0o755)
     assert disarm_git([str(tmp_path)], since=time.time() + 10) == []
-    since = _begin(tmp_path)
+    since, seen = _begin(tmp_path), _note(tmp_path)
     for folder in (own / ".git", bare):
         _git(tmp_path, f"--git-dir={folder}", "config", "core.fsmonitor", "./evil")
     (own / ".git/refs/heads/hooks").mkdir()
@@ -156,10 +167,10 @@ def test_what_git_would_run_is_told_of_in_every_repository_however_deep_it_lies(
         path.parent.mkdir(exist_ok=True)
         path.write_text("evil")
         path.chmod(0o644 if path.name == "notes" else 0o755)
-    told = sorted(disarm_git([str(tmp_path)], since=since))
-    assert [text.partition(" was changed in the run")[0] for text in told] == sorted(
-        [*map(str, hooks), str(own / ".git/config"), str(bare / "config")]
-    )
+    told = sorted(disarm_git([str(tmp_path)], since=since, seen=seen))
+    # Of one that the start does not find, all is new if something was made in the folders around it.
+    settings = (own / ".git/config", bare / "config", deep / ".git/config")
+    assert [text.partition(" was changed in the run")[0] for text in told] == sorted(map(str, (*hooks, *settings)))
     assert sum("core.fsmonitor" in text for text in told) == 2
 
 
@@ -169,7 +180,7 @@ def test_a_repository_without_a_work_tree_whose_head_is_a_link_to_no_branch_yet_
     for name in ("refs", "objects"):
         (data / name).mkdir(parents=True)
     (data / "HEAD").symlink_to("refs/heads/none")
-    assert [each.top for each in find_nested_repositories(str(tmp_path / "work"))] == [str(data)]
+    assert [each.top for each in find_nested_repositories(str(tmp_path / "work")).found] == [str(data)]
     mark = tmp_path / "mark"
     (data / "config").write_text(f'{_VERSION}\n\tworktree = .\n\tfsmonitor = "touch {mark}; false"\n')
     _git(data, "status")
@@ -198,6 +209,91 @@ def test_git_data_is_found_wherever_git_finds_it(tmp_path: Path) -> None:
         assert any("core.fsmonitor" in each for each in disarm_git([str(work / name)], since=time.time())), name
 
 
+def test_a_repository_inside_is_told_of_whatever_else_its_entry_in_the_index_says(tmp_path: Path) -> None:
+    """git takes for one what has its type, though it writes no other mode than one."""
+    _git(tmp_path, "init", "-q")
+    _git(tmp_path, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},inner")
+    index = tmp_path / ".git/index"
+    content = index.read_bytes()[:-20].replace(b"\0\0\xe0\0", b"\0\0\xe1\xa4")
+    index.write_bytes(content + hashlib.sha1(content, usedforsecurity=False).digest())
+    mark = tmp_path / "mark"
+    _make_data(tmp_path / "inner/.git")
+    (tmp_path / "inner/.git/config").write_text(f'{_VERSION}\n\tfsmonitor = "touch {mark}; false"\n')
+    _git(tmp_path, "status")
+    assert mark.exists(), "git takes it"
+    since, seen = _begin(tmp_path), _note(tmp_path)
+    assert seen.inner == (), "an index of one's own says 160000"
+    told = disarm_git([str(tmp_path)], since=since, seen=seen)
+    assert [each.partition(" into")[0] for each in told] == [f"The run has put the repository {tmp_path}/inner"]
+
+
+def test_a_repository_that_the_index_had_at_the_start_is_not_told_of(tmp_path: Path) -> None:
+    _git(tmp_path, "init", "-q")
+    _make_data(tmp_path / "inner/.git")
+    _make_data(tmp_path / "other/.git")
+    _git(tmp_path, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},inner")
+    since, seen = _begin(tmp_path), _note(tmp_path)
+    (tmp_path / "inner/new").touch()
+    assert disarm_git([str(tmp_path)], since=since, seen=seen) == []
+    (tmp_path / "inner").rename(tmp_path / "away")
+    (tmp_path / "other").rename(tmp_path / "inner")
+    told = disarm_git([str(tmp_path)], since=since, seen=seen)
+    assert any(f"has put the repository {tmp_path}/inner into this one" in each for each in told)
+    assert any(each.startswith(f"{tmp_path}/inner/.git/config was changed") for each in told)
+
+
+def test_an_index_that_git_cannot_read_is_told_of(tmp_path: Path) -> None:
+    _git(tmp_path, "init", "-q")
+    (tmp_path / ".git/index").write_bytes(b"DIRC and no more")
+    (told,) = disarm_git([str(tmp_path)], since=time.time(), seen=_note(tmp_path))
+    assert told.startswith(f"Whether the run has put repositories into {tmp_path} is not known (")
+
+
+def test_a_folder_that_has_become_git_data_itself_is_told_of_as_new(tmp_path: Path) -> None:
+    work, tree = tmp_path / "work", tmp_path / "tree"
+    _make_data(work)
+    (work / "objects").rmdir()
+    _make_data(tree / "one", head="H")
+    _make_data(tree / "two", head="H")
+    (tree / "top").mkdir()
+    (tree / "top/.git").symlink_to("../one")
+    since = _begin(tmp_path)
+    seen = {folder: _note(folder) for folder in (work, tree)}
+    (work / "objects").mkdir()
+    (tree / "two/H").rename(tree / "two/HEAD")
+    (tree / "top/.git").unlink()
+    (tree / "top/.git").symlink_to("../two")
+    for folder, data in ((work, work), (tree, tree / "top/.git"), (tree, tree / "two")):
+        told = disarm_git([str(folder)], since=since, seen=seen[folder])
+        assert any(each.startswith(f"{data}/config was changed") for each in told), data
+
+
+def test_a_folder_of_former_times_that_was_moved_into_git_data_is_new_there(tmp_path: Path) -> None:
+    """Links go from where all were noted; where one may be the user's own, it stays, and is told of."""
+    work, own = tmp_path / "work", tmp_path / "work/tests/own"
+    _git(tmp_path, "init", "-q", str(work))
+    _git(tmp_path, "init", "-q", "--bare", str(own))
+    for name in ("links", "others", "programs"):
+        (work / name).mkdir()
+        (work / name / "link").symlink_to("/elsewhere")
+    (work / "programs/pre-push").write_text("evil")
+    (work / "programs/pre-push").chmod(0o755)
+    since, seen = _begin(tmp_path), _note(work)
+    (own / "hooks").rename(own / "hooks2")
+    (work / "programs").rename(own / "hooks")
+    (work / "links").rename(work / ".git/refs/links")
+    (work / "others").rename(own / "refs/others")
+    told = disarm_git([str(work)], since=since, seen=seen)
+    assert sorted(each.partition(" in ")[0].partition(" to ")[0] for each in told) == [
+        f"{work}/.git/refs/links/link was made a link",
+        f"{own}/hooks/link is a link",
+        f"{own}/hooks/pre-push was changed",
+        f"{own}/refs/others/link is a link",
+    ]
+    links = (work / ".git/refs/links/link", own / "hooks/link", own / "refs/others/link")
+    assert [os.path.islink(each) for each in links] == [False, True, True]
+
+
 def test_objects_of_another_repository_that_a_run_has_let_git_show_are_told_of(tmp_path: Path) -> None:
     other, work = tmp_path / "other", tmp_path / "work"
     for folder in (other, work):
@@ -205,13 +301,13 @@ def test_objects_of_another_repository_that_a_run_has_let_git_show_are_told_of(t
         _git(folder, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x")
     objects = work / ".git/objects"
     (objects / "old").symlink_to(other)
-    since = _begin(tmp_path)
+    since, seen = _begin(tmp_path), _note(work)
     (objects / "info/http-alternates").touch()
-    assert disarm_git([str(work)], since=since) == []
+    assert disarm_git([str(work)], since=since, seen=seen) == []
     (objects / "info/alternates").write_text(f"{other}/.git/objects\n")
     for name in ("pack2", "info/link"):
         (objects / name).symlink_to(other / ".git/objects/pack")
-    told = disarm_git([str(work)], since=since)
+    told = disarm_git([str(work)], since=since, seen=seen)
     assert sorted(text.partition(" was ")[0] for text in told) == [
         f"{objects}/{name}" for name in ("info/alternates", "info/link", "pack2")
     ]
@@ -312,6 +408,17 @@ def test_settings_that_wait_for_ever_are_asked_for_once(tmp_path: Path, monkeypa
         os.mkfifo(tmp_path / name / ".git" / "config")
     (told,) = disarm_git([str(tmp_path)], since=time.time())
     assert "git cannot read its settings" in told
+
+
+def _note(folder: Path) -> SeenGit:
+    """What a box there starts with."""
+    nested = find_nested_repositories(str(folder))
+    outer = find_repository(str(folder))
+    found = (*([outer] if outer else []), *nested.found)
+    protected = tuple(GitFolders(top=each.top, git_dir=each.git_dir, common=each.common) for each in found)
+    return note_git(
+        Box(cwd=str(folder), repositories=protected, git_data=tuple(each.common for each in nested.unprotected))
+    )
 
 
 def _begin(folder: Path) -> float:

@@ -32,6 +32,8 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     `pinned` are files and folders that stay as they are; of those that are not there, `made_files` and `made_folders`
     are made first, empty. With `nesting`, an agent can make a sandbox of its own inside.
 
+    `git_data` is all that was found, whether it is protected or not.
+
     `real` says of the folders that are worked in where they were when they were looked at: what a link leads to since
     is not shown.
 
@@ -55,6 +57,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     programs: tuple[str, ...] = ()
     repositories: tuple[GitFolders, ...] = ()
     pinned: tuple[str, ...] = ()
+    git_data: tuple[str, ...] = ()
     made_files: tuple[str, ...] = ()
     made_folders: tuple[str, ...] = ()
     real: dict[str, str] = {}

@@ -11,7 +11,7 @@ from inspan.contracts.sandbox import Box, GitFolders
 from inspan.errors import BadInput, SandboxUnusable
 from inspan.protocol.network import NetworkPolicy
 from inspan.stores.git_settings import read_git_sources
-from inspan.stores.nested_repositories import find_nested_repositories
+from inspan.stores.nested_repositories import NestedRepositories, find_nested_repositories
 from inspan.stores.paths import (
     ROOTS_VARIABLE,
     cache_home,
@@ -124,6 +124,7 @@ def build_box(
         home=home if choice.private else "",
         programs=_select_shown(programs, home=home, folders=folders),
         repositories=protected.repositories,
+        git_data=protected.data,
         pinned=pinned.paths,
         made_files=pinned.made_files,
         made_folders=pinned.made_folders,
@@ -156,6 +157,7 @@ def build_command_box(
         home=home,
         programs=_select_shown(programs, home=home, folders=(cwd,)),
         repositories=protected.repositories,
+        git_data=protected.data,
         pinned=pinned.paths,
         made_files=pinned.made_files,
         made_folders=pinned.made_folders,
@@ -177,11 +179,14 @@ def _resolve_folders(folders: Iterable[str], env: Mapping[str, str], *, state: s
 
 
 class _Protected(NamedTuple):
-    """Repositories of which a box writes the git data; of others, the files and folders of hooks that git obeys."""
+    """Repositories of which a box writes the git data; of others, the files and folders of hooks that git obeys. `data`
+    is the git data of all that were found, those included that are a project's own files.
+    """
 
     repositories: tuple[GitFolders, ...] = ()
     files: tuple[str, ...] = ()
     hooks: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
 
 
 class _Pinned(NamedTuple):
@@ -196,11 +201,14 @@ def _find_protected(folders: Sequence[str], *, always: bool, besides: Sequence[s
     """
     found: dict[str, GitFolders] = {}
     others: list[GitFolders] = []
+    data: dict[str, None] = {}
     for folder in folders:
         _refuse_git_data(folder)
-        nested = find_nested_repositories(folder, besides=besides) if always else []
-        others += [_list_obeyed(each, folders) for each in nested if not is_whole(each)]
-        for repository in (*_find_around(folder), *filter(is_whole, nested)):
+        nested = find_nested_repositories(folder, besides=besides) if always else NestedRepositories()
+        all_found = (*_find_around(folder), *nested.found, *nested.unprotected)
+        data |= {path: None for each in all_found for path in (each.git_dir, each.common)}
+        others += [_list_obeyed(each, folders) for each in nested.found if not is_whole(each)]
+        for repository in (*_find_around(folder), *filter(is_whole, nested.found)):
             if not os.path.isfile(os.path.join(repository.common, "config")):
                 continue
             if always or not is_below(repository.common, folder):
@@ -209,7 +217,7 @@ def _find_protected(folders: Sequence[str], *, always: bool, besides: Sequence[s
                 found.setdefault(repository.git_dir, _list_git_folders(repository, exposed))
     files = (path for each in others for path in each.files)
     hooks = (path for each in others for path in each.hooks)
-    return _Protected(tuple(found.values()), tuple(files), tuple(hooks))
+    return _Protected(tuple(found.values()), tuple(files), tuple(hooks), tuple(data))
 
 
 def _find_around(folder: str) -> Iterator[Repository]:

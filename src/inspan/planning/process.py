@@ -13,7 +13,7 @@ from inspan.contracts.prompt_fallbacks import add_prompt_fallbacks, build_preamb
 from inspan.contracts.sandbox import Box
 from inspan.framing.proxy import proxy_variables
 from inspan.protocol.network import NetworkPolicy
-from inspan.protocol.plan import AgentProcess, Entry, Route
+from inspan.protocol.plan import AgentProcess, Entry, Route, SeenGit
 from inspan.protocol.task import Access
 from inspan.stores.paths import make_private_folder
 from inspan.stores.run_folder import RunFolder, find_task_files
@@ -46,15 +46,15 @@ class ClaimedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreparedProcess(msgspec.Struct, frozen=True, kw_only=True):
-    """What is started by one channel, the variables that are the run's own, what its box had to make, and when what it
-    protects was changed.
+    """What is started by one channel, the variables that are the run's own, what its box had to make, and what it has
+    started with of git data.
     """
 
     launch: Launch
     added: dict[str, str]
     process: AgentProcess
     stand_ins: list[str] = []
-    seen: dict[str, int] = {}
+    seen: SeenGit = SeenGit()
 
 
 def build_launch_context(
@@ -133,7 +133,7 @@ def prepare_process(
         network=choice.network,
         entry=entry,
     )
-    seen = _list_recent(box) if choice.sandbox.boundary else {}
+    seen = _note_git(box) if choice.sandbox.boundary else SeenGit()
     return PreparedProcess(launch=launch, added=added, process=process, stand_ins=stand_ins, seen=seen)
 
 
@@ -143,10 +143,10 @@ def _list_stand_ins(box: Box) -> list[str]:
     return list_stand_ins(box)
 
 
-def _list_recent(box: Box) -> dict[str, int]:
-    from inspan.stores.git_traces import list_recent  # Start-up time: few runs have a box.
+def _note_git(box: Box) -> SeenGit:
+    from inspan.stores.git_notes import note_git  # Start-up time: few runs have a box.
 
-    return list_recent(box)
+    return note_git(box)
 
 
 def prepare_alternative(

@@ -154,13 +154,26 @@ class TriagePlan(msgspec.Struct, frozen=True, kw_only=True):
     env: bytes
 
 
+class SeenGit(msgspec.Struct, frozen=True, kw_only=True):
+    """What there was of git data when a run started, for its end to know what is new.
+
+    `changed` is when links in it were changed, and files that were changed just before; `folders` are the numbers
+    (inodes) of folders that git obeys something in; `listed` is the git data in which each link is in `changed`;
+    `inner` are the folders that an index had as repositories.
+    """
+
+    changed: dict[str, int] = {}
+    folders: dict[str, int] = {}
+    listed: tuple[str, ...] = ()
+    inner: tuple[str, ...] = ()
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One run, decided to the last argument. It holds secrets: it is passed on in memory and never stored.
 
     `approvals` are the calls, by tool and subject, that were allowed for good in its project. `alternatives` are tried
     in order where the agent's program does not take the channel. `weakened` is what confined the run that it continues
-    more than it does this one, by field. `seen` is when files that its box protects were changed, of those that were
-    changed just before.
+    more than it does this one, by field. `seen` is what a box has started with of git data.
     """
 
     run_id: str
@@ -177,7 +190,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     path_placeholders: dict[str, str]
     secrets: tuple[tuple[str, str], ...]
     leftovers: Leftovers
-    seen: dict[str, int] = {}
+    seen: SeenGit = SeenGit()
     warnings: list[str] = []
     approvals: list[tuple[str, str]] = []
     alternatives: list[Alternative] = []

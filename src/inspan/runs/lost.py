@@ -6,6 +6,8 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 from inspan.containment.control_groups import remove_groups
 from inspan.containment.sweep import kill_run_processes
 from inspan.errors import StateUnusable
@@ -17,6 +19,7 @@ from inspan.protocol.cost import is_paid_for
 from inspan.protocol.events import ErrorReported, Event, ModelCallEnded, RunEnded
 from inspan.protocol.http_status import is_error_status
 from inspan.protocol.outcome import Reason
+from inspan.protocol.plan import SeenGit
 from inspan.protocol.spending import NANO_PER_USD, Spending
 from inspan.protocol.wire import Record, encode
 from inspan.running.finalize import finalize_run
@@ -90,7 +93,7 @@ def _find_traces(summary: Summary, described: Mapping[str, Any]) -> Iterator[Err
 
         task = described.get("task", {})
         folders = (started.cwd, *task.get("extra_dirs", ()))
-        seen = described.get("seen", {})
+        seen = msgspec.convert(described.get("seen", {}), SeenGit)
         for problem in disarm_git(folders, since=since, besides=task.get("read", ()), seen=seen):
             yield ErrorReported(message=problem)
 

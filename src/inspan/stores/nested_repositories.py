@@ -28,13 +28,22 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     is_whole: bool
 
 
-def find_nested_repositories(folder: str, *, besides: Collection[str] = ()) -> list[Repository]:
-    """The repositories below a folder that a sandbox protects: all in its first levels, and deeper ones as far as a
-    short search finds them. Raises `SandboxUnusable` for more in the first levels than can be looked at or protected.
+class NestedRepositories(msgspec.Struct, frozen=True, kw_only=True):
+    """The repositories that a sandbox protects, and those that are a project's own files, and that it may write."""
+
+    found: tuple[Repository, ...] = ()
+    unprotected: tuple[Repository, ...] = ()
+
+
+def find_nested_repositories(folder: str, *, besides: Collection[str] = ()) -> NestedRepositories:
+    """The repositories below a folder, of which a sandbox protects most: all in its first levels, and deeper ones as
+    far as a short search finds them. Raises `SandboxUnusable` for more in the first levels than can be looked at or
+    protected.
 
     `besides` are folders that are not looked into, because nobody can write them.
     """
     found: list[Repository] = []
+    unprotected: list[Repository] = []
     near, deeper = 0, 0
     for depth, each in _walk(folder, besides=besides, packages=False):
         inner = each.inner
@@ -47,10 +56,11 @@ def find_nested_repositories(folder: str, *, besides: Collection[str] = ()) -> l
             if near > _MOST_FOLDERS:  # A run may have made them, so that the next one finds no repository.
                 _refuse_folders(folder)
         found += [repository for path in inner if (repository := read_work_tree(path))]
-        found += _find_bare_to_protect(each) if depth > 1 else []
+        if depth > 1 and each.has_head and (bare := read_bare_repository(each.path)):
+            (found if _is_to_protect(bare) else unprotected).append(bare)
         if depth <= _NESTED_LEVELS and len(found) > _MOST_NESTED:
             _refuse_repositories(folder)
-    return found[:_MOST_NESTED]
+    return NestedRepositories(found=tuple(found[:_MOST_NESTED]), unprotected=tuple(unprotected))
 
 
 def search_repositories(folder: str, *, besides: Collection[str] = ()) -> Search:
@@ -73,15 +83,13 @@ def _find_repository_in(folder: "_Folder") -> Repository | None:
     return read_bare_repository(folder.path) if folder.has_head else None
 
 
-def _find_bare_to_protect(folder: "_Folder") -> list[Repository]:
-    """The repository without a work tree that a folder is: one that is used from worktrees, or lies in no work tree.
-    Others are files of a project, for its tests; what lies in git data is a part of it.
+def _is_to_protect(bare: Repository) -> bool:
+    """Whether one without a work tree is used from worktrees, or lies in no work tree. Others are files of a project,
+    for its tests; what lies in git data is a part of it.
     """
-    found = read_bare_repository(folder.path) if folder.has_head else None
-    if found is None or found.common != found.git_dir or find_git_data_around(os.path.dirname(folder.path)):
-        return []
-    is_used = os.path.isdir(os.path.join(folder.path, "worktrees"))
-    return [found] if is_used or not find_repository(folder.path) else []
+    if bare.common != bare.git_dir or find_git_data_around(os.path.dirname(bare.top)):
+        return False
+    return os.path.isdir(os.path.join(bare.top, "worktrees")) or not find_repository(bare.top)
 
 
 class _Folder(NamedTuple):
