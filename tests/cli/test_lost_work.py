@@ -132,6 +132,21 @@ def test_the_runs_of_a_living_loop_stay_and_so_does_its_worktree(cli_env: CliEnv
     assert sorted(prune(cli_env)) == sorted((loop, run))
 
 
+def test_a_run_of_a_loop_that_lives_is_not_removed(cli_env: CliEnv) -> None:
+    loop, run = start_waiting_loop(cli_env)
+    for words in (("rm", run), ("rm", run, "--dry-run")):
+        refused = cli_env.inspan(*words)
+        assert f"Run {run} belongs to the loop {loop}, which is still running." in refused.stderr, refused.stderr
+        assert refused.returncode == 1 and cli_env.folder(run).is_dir()
+    kill_process(cli_env.supervisor(loop))
+    new = cli_env.inspan("recover", "--yes").stdout.strip()
+    cli_env.wait_for_events(new, "wait_started")
+    assert f"Run {run} belongs to the loop {new}, which is still running." in cli_env.inspan("rm", run).stderr
+    cli_env.inspan("stop", new)
+    cli_env.wait_for_end(new)
+    assert cli_env.inspan("rm", run).returncode == 0
+
+
 def test_a_lost_loop_that_waits_to_go_on_keeps_its_runs(cli_env: CliEnv) -> None:
     loop, run = start_waiting_loop(cli_env)
     kill_process(cli_env.supervisor(loop))

@@ -95,7 +95,8 @@ _HANDLERS: dict[type, Callable[[NodeReporter, Any], None]] = {
 
 def find_cost_without_agents(nodes: Iterable[NodeEnded]) -> Cost | None:
     """What a blueprint cost of which no agent was at work: nothing was paid. Else that follows from its nodes."""
-    return None if any(each.runs for each in nodes) else sum_costs(())
+    may_cost = any(each.runs or (each.type == "agent" and each.status == "failed") for each in nodes)
+    return None if may_cost else sum_costs(())
 
 
 def build_result_of_node(event: NodeEnded) -> NodeResult:
