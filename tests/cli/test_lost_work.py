@@ -244,6 +244,17 @@ def test_what_belongs_to_a_blueprint_that_failed_is_kept_with_it(cli_env: CliEnv
     assert len(prune(cli_env)) == 3
 
 
+def test_a_node_that_needs_a_run_which_cannot_be_read_waits_for_no_disk(cli_env: CliEnv) -> None:
+    blueprint = fail_after_agent(cli_env)
+    (run,) = [event["runs"][0] for event in cli_env.events(blueprint) if event.get("runs")]
+    (cli_env.folder(run) / "run.json").write_text("{")
+    done = cli_env.inspan("blueprint", "resume", blueprint)
+    ended = cli_env.events(find_last_blueprint(cli_env))[-1]
+    assert (ended["outcome"], ended["reason"]) == ("failed", "environment"), done.stderr
+    assert "is not readable as JSON" in done.stderr and "disk space" not in done.stderr
+    assert cli_env.inspan("recover", "--yes").stderr == "inspan: nothing was lost here\n"
+
+
 def test_a_node_that_needs_a_run_which_was_deleted_says_so_and_waits_for_no_disk(cli_env: CliEnv) -> None:
     blueprint = fail_after_agent(cli_env)
     (run,) = [event["runs"][0] for event in cli_env.events(blueprint) if event.get("runs")]
@@ -281,7 +292,8 @@ def fail_after_agent(cli_env: CliEnv) -> str:
 
 
 def find_last_blueprint(cli_env: CliEnv) -> str:
-    described = [json.loads(path.read_text()) for path in cli_env.state.glob("projects/*/*/runs/*/run.json")]
+    texts = [path.read_text() for path in cli_env.state.glob("projects/*/*/runs/*/run.json")]
+    described = [json.loads(text) for text in texts if text != "{"]
     return max(each["run_id"] for each in described if each.get("work") == "blueprint")
 
 

@@ -288,8 +288,8 @@ def describe_standstill(attempts: Sequence[Attempt], *, times: int) -> str:
     else:
         what = "the same work"
     same = " and the same files" if last.ended.tree else ""
-    attempts = "1 attempt" if times == 1 else f"{times} attempts in a row"
-    return f"{attempts} came to {what}{same}."
+    tries = "1 attempt" if times == 1 else f"{times} attempts in a row"
+    return f"{tries} came to {what}{same}."
 
 
 def _keep_counts(text: str) -> str:
