@@ -114,6 +114,25 @@ def test_what_has_finished_is_not_run_again(blueprints: Blueprints) -> None:
     assert "all of its nodes are done" in blueprints.stderr
 
 
+def test_without_an_agent_at_work_nothing_was_paid(blueprints: Blueprints) -> None:
+    run = blueprints.run(
+        """
+        [nodes.gate]
+        kind = "check"
+        run = "false"
+        [nodes.work]
+        kind = "agent"
+        agent = "scripted"
+        prompt = "work"
+        after = ["gate"]
+        """,
+        model=blueprints.cli_env.scenario(IDLE),
+    )
+    assert blueprints.nodes(run) == {"gate": "failed", "work": "skipped"}
+    assert "cost: not paid" in blueprints.stderr
+    assert "cost: not paid" in blueprints.cli_env.inspan("blueprint", "report").stdout
+
+
 def test_two_cannot_go_on_with_the_same_one(blueprints: Blueprints) -> None:
     first = blueprints.run('[nodes.a]\nkind = "check"\nrun = "test -e open"\n')
     second = blueprints.resume(first)

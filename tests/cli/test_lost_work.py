@@ -132,6 +132,21 @@ def test_the_runs_of_a_living_loop_stay_and_so_does_its_worktree(cli_env: CliEnv
     assert sorted(prune(cli_env)) == sorted((loop, run))
 
 
+def test_a_run_of_a_loop_that_lives_is_not_removed(cli_env: CliEnv) -> None:
+    loop, run = start_waiting_loop(cli_env)
+    for words in (("rm", run), ("rm", run, "--dry-run")):
+        refused = cli_env.inspan(*words)
+        assert f"Run {run} belongs to the loop {loop}, which is still running." in refused.stderr, refused.stderr
+        assert refused.returncode == 1 and cli_env.folder(run).is_dir()
+    kill_process(cli_env.supervisor(loop))
+    new = cli_env.inspan("recover", "--yes").stdout.strip()
+    cli_env.wait_for_events(new, "wait_started")
+    assert f"Run {run} belongs to the loop {new}, which is still running." in cli_env.inspan("rm", run).stderr
+    cli_env.inspan("stop", new)
+    cli_env.wait_for_end(new)
+    assert cli_env.inspan("rm", run).returncode == 0
+
+
 def test_a_lost_loop_that_waits_to_go_on_keeps_its_runs(cli_env: CliEnv) -> None:
     loop, run = start_waiting_loop(cli_env)
     kill_process(cli_env.supervisor(loop))
@@ -229,6 +244,17 @@ def test_what_belongs_to_a_blueprint_that_failed_is_kept_with_it(cli_env: CliEnv
     assert len(prune(cli_env)) == 3
 
 
+def test_a_node_that_needs_a_run_which_cannot_be_read_waits_for_no_disk(cli_env: CliEnv) -> None:
+    blueprint = fail_after_agent(cli_env)
+    (run,) = [event["runs"][0] for event in cli_env.events(blueprint) if event.get("runs")]
+    (cli_env.folder(run) / "run.json").write_text("{")
+    done = cli_env.inspan("blueprint", "resume", blueprint)
+    ended = cli_env.events(find_last_blueprint(cli_env))[-1]
+    assert (ended["outcome"], ended["reason"]) == ("failed", "environment"), done.stderr
+    assert "is not readable as JSON" in done.stderr and "disk space" not in done.stderr
+    assert cli_env.inspan("recover", "--yes").stderr == "inspan: nothing was lost here\n"
+
+
 def test_a_node_that_needs_a_run_which_was_deleted_says_so_and_waits_for_no_disk(cli_env: CliEnv) -> None:
     blueprint = fail_after_agent(cli_env)
     (run,) = [event["runs"][0] for event in cli_env.events(blueprint) if event.get("runs")]
@@ -266,7 +292,8 @@ def fail_after_agent(cli_env: CliEnv) -> str:
 
 
 def find_last_blueprint(cli_env: CliEnv) -> str:
-    described = [json.loads(path.read_text()) for path in cli_env.state.glob("projects/*/*/runs/*/run.json")]
+    texts = [path.read_text() for path in cli_env.state.glob("projects/*/*/runs/*/run.json")]
+    described = [json.loads(text) for text in texts if text != "{"]
     return max(each["run_id"] for each in described if each.get("work") == "blueprint")
 
 

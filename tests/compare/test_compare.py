@@ -202,6 +202,9 @@ def test_one_that_died_is_told_once_by_the_next_start_and_by_recover(repository:
     lost = cli_env.inspan("recover", "--dry-run")
     assert lost.stderr == f"  comparison: inspan compare --resume {name}\n"
     assert json.loads(cli_env.inspan("recover", "--json").stdout)["comparisons"] == [name]
+    way = f"It is part of a comparison: `inspan compare --resume {name}` goes on with it."
+    assert way in cli_env.inspan("show", second).stdout
+    assert way in cli_env.inspan("recover", second, "--yes").stderr
     pruned = cli_env.inspan("prune", "--older-than", "0d", "--yes", "--json")
     assert json.loads(pruned.stdout)["runs"] == [] and cli_env.folder(finished).is_dir()
     cli_env.scenario(SET_ONE, "codex")

@@ -199,6 +199,7 @@ def test_restarts_are_limited() -> None:
     two = fold(attempt(1), check(1, False), attempt(2), check(2, False))
     ended = after(policy, two)
     assert isinstance(ended, End) and (ended.reason, ended.outcome) == ("max_restarts", "limited")
+    assert ended.message == "1 restart did not do it."
 
 
 def test_time_is_limited() -> None:

@@ -403,6 +403,15 @@ def test_at_a_terminal_a_wait_counts_down(loops: Loops) -> None:
         assert len(seen) >= 2 and list(map(float, seen)) == sorted(map(float, seen), reverse=True)
 
 
+def test_at_a_terminal_no_word_of_the_summary_is_broken(loops: Loops) -> None:
+    model = loops.cli_env.scenario(SAY)
+    argv = loops.cli_env.argv(*loops.build(agent="codex", model=model))
+    with EmulatedTerminal(argv, cwd=loops.cli_env.work, env=loops.cli_env.env, columns=24) as terminal:
+        assert terminal.wait_for_end() == 0
+        last = terminal.lines[-6:]
+        assert [line for line in last if "not paid" in line] and all(len(line) < 24 for line in last), last
+
+
 def test_a_folder_that_the_agent_makes_in_the_place_of_the_file_is_not_its_word(loops: Loops) -> None:
     model = loops.cli_env.scenario('[[call]]\nrun = "mkdir $TASK_FOLDER/DONE"\n' + SAY)
     loop = loops.run("--until", "done-file", "--max-restarts", "0", model=model)

@@ -273,7 +273,7 @@ def test_a_place_that_does_not_come_in_time_is_a_429(tmp_path: Path) -> None:
         assert await first.rates(rates).admit(request(), 1) is None
         refusal = await second.rates(rates).admit(request(), 1)
         assert refusal and refusal.message == (
-            "Too many calls to example: 1 calls at a time leaves no room for the next 1 s."
+            "Too many calls to example: 1 call at a time leaves no room for the next 1 s."
         )
 
     _play(tmp_path, act)

@@ -18,7 +18,7 @@ from inspan.protocol.usage import Usage
 from inspan.redaction import Gate
 from inspan.reporters.costs import format_cost_cell
 from inspan.reporters.html_page import build_html_page, build_html_patch, build_html_table
-from inspan.reporters.node_events import build_result_of_node
+from inspan.reporters.node_events import build_result_of_node, find_cost_without_agents
 from inspan.reporters.summary import format_run
 from inspan.reporters.text import format_duration
 from inspan.runs.find import find_run_folder, list_continued, refresh_summary
@@ -60,6 +60,7 @@ class BlueprintReport(msgspec.Struct, frozen=True, kw_only=True):
             ),
             status=status_of(self.ended.outcome) if self.ended else "failed",
             duration_s=self.ended.duration_s if self.ended else 0.0,
+            spent=find_cost_without_agents(nodes),
         )
 
 

@@ -20,7 +20,7 @@ from inspan.protocol.events import (
 )
 from inspan.protocol.reasons import REASONS
 from inspan.protocol.wire import Record
-from inspan.reporters.costs import format_cost
+from inspan.reporters.costs import format_cost, format_count
 from inspan.runs.control_client import command_session
 from inspan.runs.follow import follow
 from inspan.stores.run_folder import RunFolder
@@ -269,4 +269,4 @@ class _Shown(io.StringIO):
 def _describe_cost(summary: Summary) -> str:
     spent = summary.spent
     tokens = f"{spent.total} tokens ({spent.cache_read} cached)" if spent else "no tokens told of"
-    return f"{summary.calls} model calls · {tokens} · cost: {format_cost(summary.cost)}"
+    return f"{format_count(summary.calls, 'model call')} · {tokens} · cost: {format_cost(summary.cost)}"

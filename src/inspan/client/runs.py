@@ -18,7 +18,7 @@ from inspan.protocol.task import Task
 from inspan.protocol.wire import SCHEMA, Record, decode_event, encode
 from inspan.reporters.call_summary import calls_to_dict
 from inspan.running.start import start_supervisor
-from inspan.runs.find import find_run_folder, refresh_run, refresh_summary, refuse_running, remove
+from inspan.runs.find import find_run_folder, refresh_run, refresh_summary, refuse_needed, refuse_running, remove
 from inspan.runs.force import order_end
 from inspan.runs.list_all import list_active, list_ended
 from inspan.runs.names import read_own_name
@@ -205,6 +205,7 @@ def remove_run(place: Place, request: RemoveRequest) -> RemoveResult:
     folder = find_run_folder(place.state, request.run)
     refresh_summary(place.state, folder)
     refuse_running(folder)
+    refuse_needed(place.state, folder)
     worktrees = [each.worktree.id for each in find_going_with(place.state, {folder.run_id})]
     if not request.dry_run:
         remove(place.state, folder)

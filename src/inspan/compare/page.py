@@ -7,7 +7,7 @@ import msgspec
 
 from inspan.protocol.known_types import know_type
 from inspan.redaction import Gate
-from inspan.reporters.costs import format_cost_cell, format_usd
+from inspan.reporters.costs import format_cost_cell, format_count, format_usd
 from inspan.reporters.html_page import build_html_page, build_html_patch, build_html_table
 
 from .standings import Interval, Standing, find_winner, rank
@@ -28,8 +28,8 @@ def build_page(comparison: Comparison, results: Sequence[CellResult], patches: M
     patches = {run: gate.redact_text(patch) for run, patch in patches.items()}
     body = [
         f"<h1>Comparison {escape(comparison.id)}</h1>",
-        f"<p>{len(results)} of {len(comparison.cells)} cells: {len(comparison.tasks)} × {len(comparison.agents)} "
-        f"× {comparison.times} (tasks, agents, times).</p>",
+        f"<p>{len(results)} of {format_count(len(comparison.cells), 'cell')}: "
+        f"{len(comparison.tasks)} × {len(comparison.agents)} × {comparison.times} (tasks, agents, times).</p>",
         *_list_notes(comparison),
         build_html_table(_HEADS, [_format_standing(each) for each in rank(results, comparison.agents)]),
         "<h2>Tasks</h2>",

@@ -60,12 +60,14 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a run of one or more nodes came to; `nodes` are in the order in which they ended.
 
-    `status` is for who ran them to say: a failed node that was repaired later fails no run.
+    `status` is for who ran them to say: a failed node that was repaired later fails no run. So is `spent`, where it
+    does not follow from the nodes.
     """
 
     nodes: tuple[NodeReport, ...]
     status: Status
     duration_s: float
+    spent: Cost | None = None
 
     @property
     def usage(self) -> Usage | None:
@@ -83,7 +85,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     def cost(self) -> Cost:
         """The same as one value, with what was not paid beside it."""
         told = [cost for node in self.nodes if (cost := node.result.cost)]
-        return sum_costs(told) if told else Cost(kind="unknown")
+        return sum_costs(told) if told else self.spent or Cost(kind="unknown")
 
     @property
     def unpriced(self) -> tuple[str, ...]:

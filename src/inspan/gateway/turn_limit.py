@@ -26,7 +26,8 @@ class TurnLimit:
             return None
         if self._calls == self._max_calls + 1:
             self._on_excess()
-        message = f"This run may make {self._max_calls} model calls, and has made them."
+        calls = "1 model call" if self._max_calls == 1 else f"{self._max_calls} model calls"
+        message = f"This run may make {calls}, and has made {'it' if self._max_calls == 1 else 'them'}."
         return Refusal(message=message, problem="refused: turns")
 
     def on_progress(self, call: ModelCall) -> None:

@@ -165,7 +165,8 @@ def _go_on(policy: LoopPolicy, state: LoopState, last: Attempt, left: Sleep | No
     if left_s == 0:
         return End(reason="run_timeout", message=f"the loop's {policy.time_limit_s:g} s are over.")
     if _count_tries(state.attempts) > policy.max_restarts:
-        return End(reason="max_restarts", message=f"{policy.max_restarts} restarts did not do it.")
+        restarts = "1 restart" if policy.max_restarts == 1 else f"{policy.max_restarts} restarts"
+        return End(reason="max_restarts", message=f"{restarts} did not do it.")
     if policy.no_progress and _is_stuck(state.attempts, times=policy.no_progress):
         return End(reason="no_progress", message=describe_standstill(state.attempts, times=policy.no_progress))
     step = _plan_next(policy, state, last, left, now=now)
@@ -287,7 +288,8 @@ def describe_standstill(attempts: Sequence[Attempt], *, times: int) -> str:
     else:
         what = "the same work"
     same = " and the same files" if last.ended.tree else ""
-    return f"{times} attempts in a row came to {what}{same}."
+    tries = "1 attempt" if times == 1 else f"{times} attempts in a row"
+    return f"{tries} came to {what}{same}."
 
 
 def _keep_counts(text: str) -> str:

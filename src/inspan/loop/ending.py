@@ -24,6 +24,7 @@ from inspan.protocol.cost import sum_costs
 from inspan.protocol.events import AttemptEnded, NodeEnded, RunEnded, VerdictGiven
 from inspan.protocol.outcome import Reason
 from inspan.protocol.reasons import REASONS
+from inspan.protocol.wire import DECODE_ERRORS
 
 from .decide import End
 
@@ -54,17 +55,24 @@ def reason_of_error(error: InspanError) -> Reason:
 
 def find_reason(error: InspanError) -> Reason | None:
     """What an error says of the surroundings; nothing where it is about what somebody asked for."""
+    if _cannot_be_read(error):
+        return "environment"
     return next((reason for kind, reason in _REASONS_OF_ERRORS if isinstance(error, kind)), None)
 
 
 def find_next_step(error: InspanError) -> str:
     """What to do about an error that ends a loop, where that is not what its reason says."""
-    if isinstance(error, _OF_ANOTHER_RUN):
+    if isinstance(error, _OF_ANOTHER_RUN) or _cannot_be_read(error):
         return error.next_step
     cause = error.__cause__
     if not isinstance(error, StateUnusable) or not isinstance(cause, OSError) or cause.errno in _OF_THE_DISK:
         return ""
     return f"{error.next_step.rstrip('.')}; then go on with it: `inspan recover`."
+
+
+def _cannot_be_read(error: InspanError) -> bool:
+    """Whether a file is there that holds something else than it should."""
+    return isinstance(error, StateUnusable) and isinstance(error.__cause__, DECODE_ERRORS)
 
 
 def build_loop_end(state: LoopState, end: "End", *, duration_s: float) -> RunEnded:

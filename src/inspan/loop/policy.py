@@ -74,7 +74,8 @@ def _refuse_contradictions(policy: LoopPolicy) -> None:
     """A limit that is never reached, since another one ends the loop before; nobody said a default."""
     usual, most = LoopPolicy(), policy.max_restarts + 1
     if policy.no_progress > most and policy.no_progress != usual.no_progress:
-        problem = f"there are {most} attempts at the most (--max-restarts {policy.max_restarts})."
+        attempts = "is 1 attempt" if most == 1 else f"are {most} attempts"
+        problem = f"there {attempts} at the most (--max-restarts {policy.max_restarts})."
         raise BadInput("--no-progress", policy.no_progress, problem, next_step=f"Give {most} or less, or 0.")
     left_s, check_s = policy.time_limit_s, policy.check_timeout_s
     if left_s is not None and check_s > left_s and check_s != usual.check_timeout_s:

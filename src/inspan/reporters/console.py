@@ -66,7 +66,7 @@ class ConsoleReporter:
     def node_complete(self, name: str, result: NodeResult, /) -> None:
         self._finish(name)
         if not self._alone:
-            self._write(format_node(self._redactor.redact_result(result), name=self._redactor.redact_text(name)))
+            self._sum_up(format_node(self._redactor.redact_result(result), name=self._redactor.redact_text(name)))
         self._current_node = None
         self._screen.flush()
 
@@ -75,7 +75,7 @@ class ConsoleReporter:
             self._finish(name)
         report = self._redactor.redact_report(report)
         only = report.nodes[0] if self._alone and len(report.nodes) == 1 else None
-        self._write(format_node(only.result) if only else format_run(report))
+        self._sum_up(format_node(only.result) if only else format_run(report))
         self._screen.flush()
 
     def _show(self, name: str, chunk: TextChunk) -> None:
@@ -122,6 +122,10 @@ class ConsoleReporter:
             self._show(name, chunk)
         self._end_text(name)
         self._running.pop(name, None)
+
+    def _sum_up(self, lines: Iterable[Line]) -> None:
+        for text, style in lines:
+            self._screen.write_words(text, style)
 
     def _write(self, lines: Iterable[Line]) -> None:
         for text, style in lines:

@@ -1,9 +1,10 @@
 """From the events of a blueprint to the calls of a reporter: its nodes are the reporter's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from inspan.contracts.reporter import NodeReport, NodeResult, Reporter, RunReport
+from inspan.protocol.cost import Cost, sum_costs
 from inspan.protocol.events import (
     Event,
     NodeEnded,
@@ -32,6 +33,7 @@ class NodeReporter:
         self._reporter = reporter
         self._tells_output = tells_output
         self._nodes: list[NodeReport] = []
+        self._ended: list[NodeEnded] = []
         self._run = ""
         self._asking = ""
         self._asked: dict[str, str] = {}
@@ -68,13 +70,15 @@ class NodeReporter:
             self._reporter.node_output(node, chunk)
 
     def on_ended(self, event: NodeEnded) -> None:
+        self._ended.append(event)
         result = build_result_of_node(event)
         self._nodes.append(NodeReport(name=event.node, type=event.type, result=result))
         self._reporter.node_complete(event.node, result)
 
     def on_run_ended(self, event: RunEnded) -> None:
         status = status_of(event.outcome)
-        self.report = RunReport(nodes=tuple(self._nodes), status=status, duration_s=event.duration_s)
+        spent = find_cost_without_agents(self._ended)
+        self.report = RunReport(nodes=tuple(self._nodes), status=status, duration_s=event.duration_s, spent=spent)
         self._reporter.run_complete(self.report)
 
 
@@ -87,6 +91,12 @@ _HANDLERS: dict[type, Callable[[NodeReporter, Any], None]] = {
     NodeEnded: NodeReporter.on_ended,
     RunEnded: NodeReporter.on_run_ended,
 }
+
+
+def find_cost_without_agents(nodes: Iterable[NodeEnded]) -> Cost | None:
+    """What a blueprint cost of which no agent was at work: nothing was paid. Else that follows from its nodes."""
+    may_cost = any(each.runs or (each.type == "agent" and each.status == "failed") for each in nodes)
+    return None if may_cost else sum_costs(())
 
 
 def build_result_of_node(event: NodeEnded) -> NodeResult:

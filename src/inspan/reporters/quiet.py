@@ -58,5 +58,5 @@ class QuietReporter:
 
     def _write(self, lines: Iterable[Line]) -> None:
         for text, style in lines:
-            self._screen.write_line(text, style)
+            self._screen.write_words(text, style)
         self._screen.flush()

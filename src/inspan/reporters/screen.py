@@ -3,6 +3,7 @@
 from typing import TextIO
 
 from .left_edge import mark_rows, may_become_name
+from .prose import fit_words
 from .text import Style, apply_style, escape_controls, wants_colour
 from .width import find_width
 
@@ -21,6 +22,10 @@ class Screen:
         self.end_line()
         marked, _ = mark_rows(escape_controls(text), column=0, columns=self._columns, at_edge=False)
         self._write_raw(apply_style(marked, style, colour=self._colour) + "\n")
+
+    def write_words(self, text: str, style: Style = "") -> None:
+        """The same, in lines of whole words."""
+        self.write_line(text if self._stream is None else fit_words(text, self._stream), style)
 
     def write(self, text: str) -> None:
         """What others say, as it is but for rows that look like ours; the line stays open unless the text ends it."""

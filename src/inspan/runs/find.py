@@ -13,6 +13,7 @@ from inspan.protocol.events import Event
 from inspan.protocol.ids import RunId, begins_run_id, make_short_name
 from inspan.protocol.wire import Record
 from inspan.stores import index
+from inspan.stores.comparison_folder import list_unfinished
 from inspan.stores.event_log import LogReader, iter_log
 from inspan.stores.run_folder import (
     RunFolder,
@@ -29,7 +30,7 @@ from .control_client import send_command
 from .names import build_row_path, find_by_place, find_named, list_active_folders, read_own_name
 from .names import is_in_scope as is_in_scope
 from .projects import Scope
-from .relations import read_continuing
+from .relations import read_continuing, read_relation, read_work
 
 if TYPE_CHECKING:
     from inspan.folds.blueprint import BlueprintLiveFold
@@ -181,10 +182,31 @@ def refuse_running(folder: RunFolder) -> None:
         raise RunBusy(f"Run {folder.run_id} is still running.", next_step=f"`inspan stop {folder.run_id}` first.")
 
 
+def refuse_needed(state: str, folder: RunFolder) -> None:
+    """Raises `RunBusy` for a run that belongs to a loop, a blueprint or a comparison that has not ended."""
+    name, seen = read_relation(folder, "parent"), set[str]()
+    while name and name not in seen:
+        seen.add(name)
+        try:
+            owner = find_run_folder(state, name)
+        except RunNotFound:
+            if any(each.lives and each.id == name for each in list_unfinished(state)):
+                message = f"Run {folder.run_id} belongs to the comparison {name}, which is still running."
+                raise RunBusy(message, next_step="Wait for it, or end it.") from None
+            return
+        owner = _find_living_continuation(state, owner) or owner
+        if is_locked(owner):
+            whose = f"the {read_work(owner) or 'run'} {owner.run_id}"
+            message = f"Run {folder.run_id} belongs to {whose}, which is still running."
+            raise RunBusy(message, next_step=f"`inspan stop {owner.run_id}` first.")
+        name = read_relation(owner, "parent")
+
+
 def remove(state: str, folder: RunFolder) -> None:
-    """Deletes an ended run, and with the last run of each its session and its worktree; raises `RunBusy` while it
-    lives, and `WorktreeUnusable` where something in its worktree cannot be saved."""
+    """Deletes an ended run, and with the last run of each its session and its worktree; raises `RunBusy` while it, or
+    what it belongs to, lives, and `WorktreeUnusable` where something in its worktree cannot be saved."""
     refuse_running(folder)
+    refuse_needed(state, folder)
     # Start-up time: only this deletes.
     from inspan.stores.sessions import session_key_of
 

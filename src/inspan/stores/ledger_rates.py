@@ -129,7 +129,8 @@ class RateLedger:
 
     def _compute_wait(self, database: "sqlite3.Connection", rates: Rates, tokens: int) -> Wait | None:
         if rates.concurrent_calls is not None and not self._has_slot(database, rates.concurrent_calls):
-            return Wait(_SLOT_POLL_S, None, f"{rates.concurrent_calls} calls at a time")
+            calls = f"{rates.concurrent_calls} call{'' if rates.concurrent_calls == 1 else 's'}"
+            return Wait(_SLOT_POLL_S, None, f"{calls} at a time")
         asked: list[tuple[Kind, int | None, int]] = [
             ("requests", rates.requests_per_minute, 1),
             ("tokens", rates.tokens_per_minute, tokens),

@@ -26,7 +26,7 @@ from inspan.errors import BadInput, InspanError
 from inspan.protocol.loop import LoopPolicy
 from inspan.protocol.task import Task
 from inspan.redaction import Gate
-from inspan.reporters.costs import format_cost_cell
+from inspan.reporters.costs import format_cost_cell, format_count
 from inspan.reporters.text import one_line
 from inspan.reporters.width import find_width
 from inspan.runs.find import find_run_folder
@@ -185,7 +185,7 @@ async def _run(store: CompareStore, own: Mapping[str, Any], *, state: str, env: 
         on_started=lambda started: _show_started(started),
         on_result=lambda result: _show_result(result, gate=store.gate, as_json=as_json),
     )
-    click.echo(f"inspan: comparison {comparison.id}, {len(comparison.cells)} cells", err=True)
+    click.echo(f"inspan: comparison {comparison.id}, {format_count(len(comparison.cells), 'cell')}", err=True)
     if not as_json and not own["resumed"]:  # What was lost of its own cells goes on by itself.
         report_lost(state)
     try:

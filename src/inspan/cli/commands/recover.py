@@ -9,7 +9,7 @@ import click
 from inspan.blueprints.recover import continue_blueprint
 from inspan.cli.confirm import confirm
 from inspan.cli.inside_run import wait_if_inside
-from inspan.cli.lost_work import list_dead_comparisons
+from inspan.cli.lost_work import describe_owner, list_dead_comparisons
 from inspan.cli.output import format_duration, print_json
 from inspan.cli.run_names import RunName
 from inspan.errors import InspanError, RunNotFound
@@ -81,6 +81,7 @@ def _pick(state: str, name: str, lost: Sequence[LostWork]) -> LostWork:
         if each.run_id == folder.run_id:
             return each
     step = "`inspan ps -a` shows how it ended; `inspan resume` goes on with any session."
+    step = describe_owner(state, folder) or step
     raise RunNotFound(f"Run {folder.run_id} is none that was lost and waits to go on.", next_step=step)
 
 

@@ -14,7 +14,7 @@ from inspan.cli.removed_worktrees import count_worktrees, describe_loss, describ
 from inspan.cli.run_names import RunName, choose_printed_name, choose_shown_name, pick_run, shorten_shown_path
 from inspan.errors import StateUnusable
 from inspan.protocol.reasons import FAILED
-from inspan.runs.find import refresh_summary, refuse_running, remove
+from inspan.runs.find import refresh_summary, refuse_needed, refuse_running, remove
 from inspan.runs.worktrees import WorktreeEntry, find_going_with, read_salvage
 from inspan.stores.paths import state_home
 from inspan.stores.run_folder import RunFolder, read_json
@@ -49,6 +49,7 @@ def command(runs: tuple[str, ...], dry_run: bool, yes: bool, as_json: bool) -> i
         with suppress(StateUnusable):  # What cannot be read can still be deleted.
             refresh_summary(state, folder)
         refuse_running(folder)
+        refuse_needed(state, folder)
     worktrees = find_going_with(state, {folder.run_id for folder in folders})
     asks = len(folders) > 1 and not (dry_run or yes)
     if asks and not _confirm(folders, worktrees, as_json=as_json):

@@ -10,6 +10,7 @@ import msgspec
 from inspan.cli.console import Console, cut_for, truncate
 from inspan.cli.output import print_json, print_words
 from inspan.cli.run_names import RunName, choose_hint_name, pick_run
+from inspan.protocol.events import RunEnded
 from inspan.protocol.ids import make_short_name
 from inspan.reporters.call_summary import format_calls
 from inspan.reporters.states import format_live_state
@@ -19,7 +20,7 @@ from inspan.runs.names import read_own_name
 from inspan.runs.relations import read_continuing
 from inspan.runs.undo import UndoRecord, read_undo_records
 from inspan.stores.paths import state_home
-from inspan.stores.run_folder import read_json
+from inspan.stores.run_folder import RunFolder, read_json
 
 
 @click.command()
@@ -57,9 +58,7 @@ def command(run: str, as_json: bool) -> None:
         console.show_answer(restore_large_texts(summary.answer, folder=folder.path))
         print_words("")
     if summary.ended:
-        known = read_continuing(folder)
-        step = f"{known} goes on with it: `inspan show {known}`." if known else summary.ended.next
-        console.show(msgspec.structs.replace(summary.ended, next=step))
+        console.show(msgspec.structs.replace(summary.ended, next=_choose_next_step(state, folder, summary.ended)))
         if undone:
             print_words(f"  {_format_undo(undone[-1])}")
     elif live:
@@ -67,6 +66,17 @@ def command(run: str, as_json: bool) -> None:
         for question in live.questions:
             name = escape_controls(shlex.quote(question))
             print_words(f"  → `inspan approve {name}` or `inspan deny {name}`")
+
+
+def _choose_next_step(state: str, folder: RunFolder, ended: RunEnded) -> str:
+    """What its own log could not know: somebody goes on with it, or it is not for everybody to go on with."""
+    if known := read_continuing(folder):
+        return f"{known} goes on with it: `inspan show {known}`."
+    if ended.outcome != "lost":
+        return ended.next
+    from inspan.cli.lost_work import describe_owner  # Start-up time: few runs are lost.
+
+    return describe_owner(state, folder) or ended.next
 
 
 def _format_undo(record: UndoRecord) -> str:
