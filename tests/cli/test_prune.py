@@ -202,18 +202,24 @@ def test_a_session_stays_until_its_last_run_goes(cli_env: CliEnv) -> None:
     assert os.listdir(cli_env.state / "sessions") == []
 
 
-def test_one_run_that_cannot_be_deleted_does_not_keep_the_others(user_cli_env: CliEnv) -> None:
-    stuck, free = run_to_end(user_cli_env), run_to_end(user_cli_env)
-    locked = user_cli_env.folder(stuck) / "agent" / "locked"
+def test_one_run_that_cannot_be_deleted_does_not_keep_the_others(cli_env: CliEnv) -> None:
+    stuck, free = run_to_end(cli_env), run_to_end(cli_env)
+    session = cli_env.state / "sessions" / stuck
+    shutil.rmtree(session)
+    session.write_text("no folder")
+    found = run_prune(cli_env, "--older-than", "0d", code=1)
+    assert found["runs"] == [free]
+    assert [problem.startswith(f"{stuck}: Cannot use ") for problem in found["problems"]] == [True]
+
+
+def test_a_folder_that_its_owner_may_not_write_to_goes_with_its_run(user_cli_env: CliEnv) -> None:
+    run_id = run_to_end(user_cli_env)
+    locked = user_cli_env.folder(run_id) / "agent" / "locked"
     locked.mkdir()
     (locked / "file").touch()
     locked.chmod(0o500)
-    try:
-        found = run_prune(user_cli_env, "--older-than", "0d", code=1)
-        assert found["runs"] == [free]
-        assert [problem.startswith(f"{stuck}: Cannot use ") for problem in found["problems"]] == [True]
-    finally:
-        locked.chmod(0o700)
+    assert run_prune(user_cli_env, "--older-than", "0d")["runs"] == [run_id]
+    assert list_run_ids(user_cli_env) == []
 
 
 @pytest.mark.parametrize(

@@ -327,6 +327,16 @@ def test_files_that_undo_does_not_reach_are_named(cli_env: CliEnv) -> None:
     assert "stay as they are" not in cli_env.inspan("undo", "@last", "new.txt", "--yes").stderr
 
 
+def test_a_file_whose_name_is_no_text_is_not_told_as_left(cli_env: CliEnv) -> None:
+    name = os.fsdecode(b"\xff\xfe bad")
+    (cli_env.work / name).write_text("before")
+    calls = "[[call]]\nrun = 'for each in *bad; do echo more >> \"$each\"; done'\n[[call]]\nsay = 'Done.'\n"
+    make_repository(cli_env).run("scripted", calls)
+    done = cli_env.inspan("undo", "--yes")
+    assert (done.returncode, (cli_env.work / name).read_text()) == (0, "before")
+    assert "stay as they are" not in done.stderr
+
+
 def test_a_path_without_git_is_a_sentence(kept_changes: CliEnv) -> None:
     refusal = expect_refusal(kept_changes, "undo", "--yes", env={"PATH": str(kept_changes.root / "nothing")})
     assert (refusal.exit_code, refusal.code) == (1, "undo_refused")

@@ -16,6 +16,7 @@ from inspan.stores.run_folder import RunFolder, lock_run
 from inspan.stores.snapshot import Snapshot, load_snapshot, save_snapshot
 from inspan.stores.snapshot_steps import ForgedSnapshot
 from inspan.system import file_locks
+from tests.deep_tree import nest_folders
 from tests.stores.snapshot_repository import wrap_git
 
 from .undo_repository import UndoRepository
@@ -242,6 +243,40 @@ def test_a_file_that_was_ignored_before_the_run_is_not_deleted(repository: UndoR
     assert repository.list_tree() == before
     repository.change(run, "undo", ":(top,exclude)secret.env")
     assert "secret.env" in repository.list_tree() and "new.txt" not in repository.list_tree()
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_an_ignored_file_that_the_run_took_into_the_repository_is_not_deleted(
+    repository: UndoRepository, was_there: bool
+) -> None:
+    repository.write(".gitignore", ".envrc\n")
+    repository.commit()
+    if was_there:
+        repository.write(".envrc", "the user's")
+
+    def act() -> None:
+        if not was_there:
+            repository.write(".envrc", "the run's")
+        repository.git("add", "-f", ".envrc")
+        repository.write("new.txt", "x")
+        repository.commit()
+
+    run = repository.run(act)
+    before = repository.list_tree()
+    refusal = _expect_refusal(repository, run)
+    assert refusal.files == [".envrc"]
+    assert "ignored by git before the run" in refusal.message
+    assert repository.list_tree() == before
+    repository.change(run, "undo", ":(top,exclude).envrc")
+    assert ".envrc" in repository.list_tree() and "new.txt" not in repository.list_tree()
+
+
+def test_folders_nested_very_deep_in_the_place_of_a_file_are_refused(repository: UndoRepository) -> None:
+    run = repository.run((repository.top / "kept.txt").unlink)
+    with nest_folders(repository.top / "kept.txt", file="last"):
+        with pytest.raises(UndoRefused) as refused:
+            repository.change(run, "undo")
+    assert refused.value.files == ["kept.txt/d"]
 
 
 def test_ignore_rules_that_come_with_the_run_do_not_keep_its_files(repository: UndoRepository) -> None:

@@ -1,5 +1,6 @@
 """What differs between two snapshots, whatever the state of the repository, and that taking one changes nothing."""
 
+import hashlib
 import os
 import re
 import shutil
@@ -750,3 +751,49 @@ def test_a_pipe_in_git_data_costs_a_snapshot_nothing_or_is_named(snapshot_reposi
     os.mkfifo(snapshot_repository.top / ".git/config")
     with pytest.raises(SnapshotError, match="config is a pipe"):
         snapshot_repository.take_first()
+
+
+# Files that git would ignore, and that somebody has taken in all the same.
+
+
+@pytest.mark.parametrize("kept", ["staged", "committed", "committed and taken out of the index"])
+def test_an_ignored_file_that_the_run_took_into_the_repository_is_told(
+    snapshot_repository: SnapshotRepository, kept: str
+) -> None:
+    git = snapshot_repository.git
+    snapshot_repository.write(".gitignore", ".envrc\nlink\n*.log\n")
+    snapshot_repository.write("mine.log", "ignored")
+
+    def act() -> None:
+        snapshot_repository.write(".envrc", "export A=1\n")
+        (snapshot_repository.top / "link").symlink_to("kept.txt")
+        git("add", "-f", ".envrc", "link")
+        if kept.startswith("committed"):
+            git("commit", "-qm", "more")
+        if kept.startswith("committed and"):
+            git("rm", "-q", "--cached", ".envrc", "link")
+
+    assert snapshot_repository.changes_of(act) == {".envrc": "added", "link": "added"}
+
+
+def test_an_ignored_file_is_told_while_the_run_works(snapshot_repository: SnapshotRepository) -> None:
+    snapshot_repository.write(".gitignore", ".envrc\n")
+    snapshot_repository.take_first()
+    snapshot_repository.write(".envrc", "export A=1\n")
+    assert snapshot_repository.list_changes(now=snapshot_repository.current_tree()) == {}
+    snapshot_repository.git("add", "-f", ".envrc")
+    assert snapshot_repository.list_changes(now=snapshot_repository.current_tree()) == {".envrc": "added"}
+
+
+def test_an_index_that_names_what_lies_elsewhere_leads_nobody_there(snapshot_repository: SnapshotRepository) -> None:
+    (snapshot_repository.root / "outside").write_text("secret")
+
+    def act() -> None:
+        git = snapshot_repository.git
+        blob = git("hash-object", "-w", "kept.txt").strip()
+        git("update-index", "--add", "--cacheinfo", f"100644,{blob},xx/outside")
+        index = snapshot_repository.top / ".git/index"
+        data = index.read_bytes()[:-20].replace(b"xx/outside", b"../outside")
+        index.write_bytes(data + hashlib.sha1(data).digest())
+
+    assert snapshot_repository.changes_of(act) == {}

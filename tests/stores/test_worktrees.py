@@ -992,3 +992,19 @@ def test_a_worktree_with_a_pipe_that_git_would_read_is_kept(
         made.remove()
     pipe.unlink()
     assert made.remove().salvage
+
+
+@pytest.mark.parametrize(
+    "bits", [["--skip-worktree"], ["--assume-unchanged"], ["--skip-worktree", "--assume-unchanged"]]
+)
+def test_what_git_was_told_not_to_look_at_counts_as_changed(made: Repository, bits: tuple[str, ...]) -> None:
+    index = Path(made.git("rev-parse", "--git-path", "index", cwd=made.path))
+    for bit in bits:
+        made.git("update-index", bit, "kept.txt", "sub/gone.txt", cwd=made.path)
+    before = index.read_bytes()
+    assert inspect_worktree(made.load()).files == 0
+    made.write("kept.txt", "hidden", top=made.path)
+    assert inspect_worktree(made.load()).files == 1
+    (made.path / "sub/gone.txt").unlink()  # As in a sparse checkout: that it is not there says nothing.
+    assert inspect_worktree(made.load()).files == 1
+    assert index.read_bytes() == before

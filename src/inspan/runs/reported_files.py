@@ -14,12 +14,17 @@ def explain_unseen(events: Iterable[Event], *, top: str, changed: Iterable[str],
 
     `what` says how it is with them. Nothing where there are none: then the comparison shows all that is known.
     """
-    shown = {os.path.join(top, path) for path in changed}
+    shown = {_write_out(os.path.join(top, path)) for path in changed}
     told = dict.fromkeys(event.path for event in events if isinstance(event, FileChanged))
-    unseen = [path for path in told if not {path, _resolve(path)} & shown]
+    unseen = [path for path in told if not {_write_out(path), _write_out(_resolve(path))} & shown]
     if unseen:
         more = f" and {len(unseen) - _SHOWN} more" if len(unseen) > _SHOWN else ""
         yield f"The agent reported files {what} ({_WHY}): {', '.join(unseen[:_SHOWN])}{more}."
+
+
+def _write_out(path: str) -> str:
+    """A name as events have it: a byte of it that is no text is written out."""
+    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def _resolve(path: str) -> str:

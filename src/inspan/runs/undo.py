@@ -4,7 +4,6 @@ Only files are written: the repository's index, HEAD and stash are not touched.
 """
 
 import os
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from inspan.protocol.events import Change, CommandExecuted, FileChanged, ToolSta
 from inspan.protocol.known_types import know_type
 from inspan.protocol.wire import DECODE_ERRORS
 from inspan.stores import file_versions
+from inspan.stores.deletion import discard_tree
 from inspan.stores.event_log import iter_log
 from inspan.stores.file_swap import FileSwap, SwapError, recover_swap, swap_files
 from inspan.stores.git import SnapshotError, run_steps
@@ -81,7 +81,7 @@ def plan_undo(state: str, folder: RunFolder, *, direction: Direction, paths: Seq
     except SnapshotError as error:
         raise _unusable_error(folder, str(error)) from error
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        discard_tree(work)
     return UndoResult(
         run_id=folder.run_id,
         direction=direction,
@@ -114,7 +114,7 @@ def carry_out(state: str, folder: RunFolder, plan: UndoResult, *, paths: Sequenc
         _swap(folder, snapshot, todo, direction=plan.direction, work=work)
         with suppress(StateUnusable):  # The files tell it, too; a disk that takes nothing makes nothing undone.
             _keep_record(folder, UndoRecord(at=time.time(), direction=plan.direction, files=len(todo)))
-        shutil.rmtree(work, ignore_errors=True)
+        discard_tree(work)
     except SnapshotError as error:
         raise _unusable_error(folder, str(error)) from error
     finally:
@@ -187,7 +187,7 @@ def _clear_work(work: str) -> None:
     """Takes back what a process that was killed has left half done."""
     try:
         recover_swap(work)
-        shutil.rmtree(work, ignore_errors=True)
+        discard_tree(work)
     except OSError as error:
         raise state_error(work, error) from error
 

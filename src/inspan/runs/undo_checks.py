@@ -14,12 +14,13 @@ import msgspec
 
 from inspan.errors import BadInput, UndoRefused
 from inspan.stores import file_versions
-from inspan.stores.file_versions import ABSENT, GITLINK_MODE, IGNORES, Found, Version, list_parents, lstat_inside
+from inspan.stores.file_versions import ABSENT, GITLINK_MODE, Found, Version, list_parents, lstat_inside
 from inspan.stores.git import Git, SnapshotError, Steps, run_steps
 from inspan.stores.paths import state_error
 from inspan.stores.run_folder import RunFolder
 from inspan.stores.snapshot import Snapshot, VersionPair, build_git, list_pairs
 from inspan.stores.snapshot_steps import verify_steps
+from inspan.system.tree_walk import walk_tree
 
 from .same_tree import find_later_runs
 
@@ -148,8 +149,8 @@ def _obstacle_steps(
     # A filter is not run when a snapshot is taken: the first one may have what the filter keeps in a file's place.
     filtered = yield from file_versions.filter_steps(staged, [each.path for each in todo if not each.wanted.is_absent])
     obstacles |= dict.fromkeys(filtered, _FILTERED)
-    if any(os.path.basename(path) == IGNORES for path in versions):
-        added = [each.path for each in todo if each.wanted.is_absent]
+    # One that was not in the first snapshot and would have been ignored then may have been there all the same.
+    if added := [each.path for each in todo if each.wanted.is_absent]:
         obstacles |= dict.fromkeys((yield from file_versions.find_ignored_steps(staged, added)), _IGNORED)
     return obstacles
 
@@ -183,11 +184,12 @@ def _find_in_the_way(top: str, file: FileState, going: set[str]) -> Iterator[str
     if file.found.place is None or not stat.S_ISDIR(file.found.place.st_mode):
         return
     emptied = {parent for path in going for parent in list_parents(path)}
-    for folder, folders, names in os.walk(os.path.join(top, file.path)):
-        inside = os.path.relpath(folder, top)
-        yield from (path for name in names if (path := os.path.join(inside, name)) not in going)
-        # A link to a folder is listed among the folders.
-        yield from (path for name in folders if (path := os.path.join(inside, name)) not in emptied | going)
+    for each in walk_tree(os.path.join(top, file.path)):
+        inside = os.path.join(file.path, *each.names)
+        yield from (path for name in each.others if (path := os.path.join(inside, name)) not in going)
+        staying = [name for name in each.folders if os.path.join(inside, name) not in emptied | going]
+        yield from (os.path.join(inside, name) for name in staying)
+        each.folders[:] = [name for name in each.folders if name not in staying]  # What is in them needs no name.
 
 
 def _inspect_folder(top: str, path: str) -> str:

@@ -134,12 +134,14 @@ class UserGit(msgspec.Struct, frozen=True, kw_only=True):
     """Git in somebody's own repository, with its configuration and filters but none of its hooks and background jobs.
 
     `folder` is a work tree in which git itself looks for the repository, or, with `git_dir`, its top. `scratch` is a
-    folder for what passes between steps. `settings` stand above all that is configured.
+    folder for what passes between steps. `settings` stand above all that is configured; `index` is used instead of the
+    repository's own.
     """
 
     folder: str
     scratch: str
     git_dir: str = ""
+    index: str = ""
     settings: tuple[tuple[str, str], ...] = ()
 
     def step(self, *arguments: str, stdin: str = "", stdout: str = "") -> Step:
@@ -151,6 +153,8 @@ class UserGit(msgspec.Struct, frozen=True, kw_only=True):
         env |= format_settings((*QUIET_SETTINGS, *_DURABLE, *self.settings))
         if self.git_dir:
             env |= {"GIT_DIR": self.git_dir, "GIT_WORK_TREE": self.folder}
+        if self.index:
+            env |= {"GIT_INDEX_FILE": self.index}
         return Step(
             argv=[find_git(self.folder), "-C", self.folder, *arguments],
             env=env,

@@ -40,24 +40,27 @@ class FileNotKept(SnapshotError):
     """A file that a whole snapshot cannot have."""
 
 
-def tree_steps(git: Git, *, whole: bool = False, limit_bytes: int = sys.maxsize) -> Steps[str]:
+def tree_steps(
+    git: Git, *, whole: bool = False, limit_bytes: int = sys.maxsize, known: Sequence[bytes] = ()
+) -> Steps[str]:
     """Brings our index up to date with the work tree and gives the tree's id; raises `SnapshotError`.
 
+    What somebody has taken into the repository is in it, too, though git would ignore it: `known` are such names.
     A `whole` tree has every file, as long as all that is copied has no more than `limit_bytes`; one that cannot be had
     raises `FileNotKept`. What holds nothing, such as a socket, is not in it.
     """
     try:
-        return (yield from _write_tree(git, whole=whole, limit_bytes=limit_bytes))
+        return (yield from _write_tree(git, whole=whole, limit_bytes=limit_bytes, more=known))
     except SnapshotError:  # A file may have changed between two steps.
-        return (yield from _write_tree(git, whole=whole, limit_bytes=limit_bytes))
+        return (yield from _write_tree(git, whole=whole, limit_bytes=limit_bytes, more=known))
 
 
-def _write_tree(git: Git, *, whole: bool, limit_bytes: int) -> Steps[str]:
+def _write_tree(git: Git, *, whole: bool, limit_bytes: int, more: Sequence[bytes]) -> Steps[str]:
     listing = git.step(*_LIST, stdout="listed")
     yield from check_step(listing)
     if whole and _UNOPENED in read_file(listing.stderr):
         _refuse_unopened(git.top)
-    names = list(dict.fromkeys(filter(None, read_file(git.file("listed")).split(b"\0"))))
+    names = list(dict.fromkeys((*filter(None, read_file(git.file("listed")).split(b"\0")), *more)))
     behind = _find_behind_links(os.fsencode(git.top), names)
     if behind:  # They are gone: a link is in the place of a folder. Git refuses to look at what is behind one.
         write_file(git.file("removed"), b"".join(name + b"\0" for name in behind))

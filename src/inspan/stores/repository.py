@@ -194,9 +194,14 @@ def fill_git_dir(git: Git, repository: Repository, *, settings: Mapping[str, str
     copy_file(os.path.join(repository.git_dir, "info/sparse-checkout"), os.path.join(path, "info/sparse-checkout"))
     ignored = read_plain_file(os.path.join(repository.common, "info/exclude"))
     write_file(os.path.join(path, "info/exclude"), ignored + b"\n" + _format_ignores(repository.top, hidden))
-    copy_file(os.path.join(repository.git_dir, "index"), git.file("index"))
-    for name in _list_shared_indexes(repository.git_dir):
-        copy_file(os.path.join(repository.git_dir, name), os.path.join(path, name))
+    copy_index(git, repository, name="index")
+
+
+def copy_index(git: Git, repository: Repository, *, name: str) -> None:
+    """Copies the index of a repository into our git directory, under this name in its scratch."""
+    copy_file(os.path.join(repository.git_dir, "index"), git.file(name))
+    for shared in _list_shared_indexes(repository.git_dir):
+        copy_file(os.path.join(repository.git_dir, shared), os.path.join(git.git_dir, shared))
 
 
 def make_git_folders(git: Git) -> None:

@@ -4,21 +4,37 @@ The user's repository is read and never written: index, objects and configuratio
 """
 
 import os
+import stat
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from .conversions import keep_bytes_steps
+from .file_versions import lstat_inside
 from .git import Git, SnapshotError, Steps, check_step, read_file, write_file
 from .git_tree import STAND_INS, FileNotKept, tree_steps
-from .repository import COPIED_SETTINGS, Repository, copy_file, fill_git_dir, make_git_folders, read_inode
+from .repository import (
+    COPIED_SETTINGS,
+    Repository,
+    copy_file,
+    copy_index,
+    fill_git_dir,
+    make_git_folders,
+    read_inode,
+    read_plain_file,
+    read_work_tree,
+)
 from .run_folder import remove_file
 from .snapshot import RAW_DIFF, Snapshot, VersionPair, build_git, parse_pairs
 
 LIMIT_S = 20.0
 _READ_HEAD = ("rev-parse", "-q", "--verify", "HEAD^{commit}")
 _MOST_ARGUMENTS = 1000
+_THEIRS, _REF_BYTES = "their-index", 4096
+# File systems note times by a clock that is a little behind.
+_CLOCK_S = 2.0
 # What `git ls-files -v` puts before a file; others are those in which git was told to ignore changes.
 _COMPARED = "H"
 _SETTINGS = rf"^(core\.({'|'.join(COPIED_SETTINGS)})|extensions\.objectformat)$"
@@ -84,7 +100,7 @@ def read_settings_steps(git: Git, git_dir: str) -> Steps[dict[str, str]]:
 def second_snapshot_steps(folder: str, first: Snapshot) -> Steps[tuple[Snapshot, list[VersionPair]]]:
     """Takes the second snapshot; gives what is known of both and where they differ."""
     git = build_git(folder, top=first.top)
-    tree = yield from tree_steps(git)
+    tree = yield from tree_steps(git, known=(yield from _find_taken_in_steps(git, first)))
     both = msgspec.structs.replace(first, after=tree, after_at=time.time())
     return both, (yield from _pair_steps(git, both))
 
@@ -109,9 +125,59 @@ def current_tree_steps(folder: str, first: Snapshot) -> Steps[str]:
     try:
         for name in ("index", STAND_INS):
             copy_file(build_git(folder, top=first.top).file(name), git.file(name))
-        return (yield from tree_steps(git))
+        return (yield from tree_steps(git, known=(yield from _find_taken_in_steps(git, first))))
     finally:
         git.clear_scratch()
+
+
+def _find_taken_in_steps(git: Git, first: Snapshot) -> Steps[list[bytes]]:
+    """The files that the repository's index or its last commit has by now, and our index has not: git lists them no
+    more than others that it ignores, though it ignores none that it knows."""
+    repository = read_work_tree(first.top)
+    if not repository or not _was_used_since(repository, _read_start(git)):
+        return []
+    yield from check_step(git.step("ls-files", "-z", stdout="listed"))
+    ours = set(read_file(git.file("listed")).split(b"\0"))
+    copy_index(git, repository, name=_THEIRS)
+    found = set[bytes]()
+    if not (yield git.step("ls-files", "--stage", "-z", stdout="staged", index=_THEIRS)):
+        lines = read_file(git.file("staged")).split(b"\0")
+        found |= {line.partition(b"\t")[2] for line in lines if not line.startswith(_GITLINK.encode())}
+    if not (yield git.config_step(repository.git_dir, "rev-parse", "-q", "--verify", "HEAD^{tree}", stdout="head")):
+        tree = read_file(git.file("head")).decode().strip()
+        if not (yield git.step("ls-tree", "-r", "-z", "--name-only", tree, stdout="committed")):
+            found |= set(read_file(git.file("committed")).split(b"\0"))
+    return [name for name in sorted(found - ours) if _is_file(first.top, name)]
+
+
+def _read_start(git: Git) -> float:
+    """When the index was copied: later than the time of a file that was written just before."""
+    try:
+        return os.stat(os.path.join(git.git_dir, "config")).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _was_used_since(repository: Repository, moment: float) -> bool:
+    """Whether anybody has written to the index or to what names the last commit: most runs do not."""
+    git_dir, common = repository.git_dir, repository.common
+    head = os.fsdecode(read_plain_file(os.path.join(git_dir, "HEAD"), limit_bytes=_REF_BYTES)).strip()
+    places = [os.path.join(git_dir, name) for name in ("index", "HEAD", "logs/HEAD")]
+    places += [os.path.join(common, name) for name in ("packed-refs", head.removeprefix("ref: "))]
+    for place in places:
+        with suppress(OSError, ValueError):
+            if os.stat(place).st_ctime >= moment - _CLOCK_S:
+                return True
+    return False
+
+
+def _is_file(top: str, name: bytes) -> bool:
+    """Whether a file or a link is there that git would take in; an index can be written to name anything."""
+    parts = name.lower().split(b"/")
+    if not {b"", b".", b"..", b".git"}.isdisjoint(parts):
+        return False
+    place = lstat_inside(top, os.fsdecode(name))
+    return place is not None and (stat.S_ISREG(place.st_mode) or stat.S_ISLNK(place.st_mode))
 
 
 def pack_steps(folder: str, both: Snapshot, pairs: Sequence[VersionPair]) -> Steps[None]:

@@ -36,7 +36,7 @@ from .git import (
     write_file,
 )
 from .git_tree import tree_steps
-from .repository import Repository, fill_git_dir, list_linked_worktrees, make_git_folders
+from .repository import Repository, copy_file, fill_git_dir, list_linked_worktrees, make_git_folders
 from .run_folder import remove_file
 from .snapshot_steps import read_settings_steps
 from .worktree import Worktree
@@ -181,9 +181,10 @@ def list_checked_out_steps(git: UserGit) -> Steps[set[str]]:
 
 
 def changes_steps(git: UserGit, base: str = "", *, ignored: bool = True) -> Steps[WorktreeChanges]:
-    """What differs in the work tree, and the commits since `base`."""
+    """What differs in the work tree, also in files that git was told not to look at, and the commits since `base`."""
     shown = ("--ignored=traditional",) if ignored else ()
-    found = yield from _status_steps(git, "--untracked-files=all", *shown)
+    seen = yield from _unhide_steps(git)
+    found = yield from _status_steps(seen, "--untracked-files=all", *shown)
     count = (yield from try_steps(git, "rev-list", "--count", f"{base}..HEAD")) if base else ""
     return msgspec.structs.replace(found, commits=int(count or 0))
 
@@ -336,12 +337,28 @@ def _refuse_submodules(top: str, staged: bytes) -> None:
             raise SnapshotError(f"{os.fsdecode(name)} cannot be saved: it is a submodule with a checkout of its own.")
 
 
-def _reset_bits_steps(ours: Git, top: str) -> Steps[None]:
+def _unhide_steps(git: UserGit) -> Steps[UserGit]:
+    """The same git, with a copy of its index where files are to be looked at that this says not to look at."""
+    if not git.git_dir or not (yield from _list_hidden_steps(git, git.folder)):
+        return git
+    # The index of a part would be written beside the repository's own.
+    whole = (*git.settings, ("core.splitIndex", "false"))
+    ours = msgspec.structs.replace(git, index=git.file("index-unhidden"), settings=whole)
+    copy_file(os.path.join(git.git_dir, "index"), ours.index)
+    yield from _reset_bits_steps(ours, git.folder)
+    return ours
+
+
+def _list_hidden_steps(git: Git | UserGit, top: str) -> Steps[list[bytes]]:
+    """The files that are there and that git was told not to look at."""
+    yield from check_step(git.step("ls-files", "-v", "-z", stdout="marked"))
+    names = [line[2:] for line in read_file(git.file("marked")).split(b"\0") if line[:1] == b"S" or line[:1].islower()]
+    return [name for name in names if os.path.lexists(os.path.join(os.fsencode(top), name))]
+
+
+def _reset_bits_steps(ours: Git | UserGit, top: str) -> Steps[None]:
     """Has git look at files that it was told not to look at, as far as they are there."""
-    yield from check_step(ours.step("ls-files", "-v", "-z", stdout="marked"))
-    names = [line[2:] for line in read_file(ours.file("marked")).split(b"\0") if line[:1] == b"S" or line[:1].islower()]
-    there = [name for name in names if os.path.lexists(os.path.join(os.fsencode(top), name))]
-    if there:
+    if there := (yield from _list_hidden_steps(ours, top)):
         write_file(ours.file("names"), b"".join(name + b"\0" for name in there))
         for bit in _BITS:  # One at a time: with both, git takes away the first alone.
             yield from check_step(ours.step("update-index", bit, "-z", "--stdin", stdin="names"))
