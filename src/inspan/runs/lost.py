@@ -18,6 +18,7 @@ from inspan.protocol.amounts import format_dollars
 from inspan.protocol.cost import is_paid_for
 from inspan.protocol.events import ErrorReported, Event, ModelCallEnded, RunEnded
 from inspan.protocol.http_status import is_error_status
+from inspan.protocol.known_types import know_type
 from inspan.protocol.outcome import Reason
 from inspan.protocol.plan import SeenGit
 from inspan.protocol.spending import NANO_PER_USD, Spending
@@ -93,7 +94,7 @@ def _find_traces(summary: Summary, described: Mapping[str, Any]) -> Iterator[Err
 
         task = described.get("task", {})
         folders = (started.cwd, *task.get("extra_dirs", ()))
-        seen = msgspec.convert(described.get("seen", {}), SeenGit)
+        seen = msgspec.convert(described.get("seen", {}), know_type(SeenGit))
         for problem in disarm_git(folders, since=since, besides=task.get("read", ()), seen=seen):
             yield ErrorReported(message=problem)
 
