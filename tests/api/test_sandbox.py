@@ -426,6 +426,42 @@ async def test_a_restore_in_a_part_of_a_repository_touches_no_other_part(run_env
     assert (run_env.root / "beside").read_text() == "new"
 
 
+@pytest.mark.parametrize("linked", [False, True], ids=["repository", "worktree"])
+async def test_in_a_part_of_a_repository_git_knows_the_rest_of_it(
+    boundary: Kind, run_env: RunEnv, linked: bool
+) -> None:
+    """What is not there counts as deleted, and `git commit -a` deletes it."""
+    top = run_env.work
+    for name in ("part/mine", "rest/other"):
+        (top / name).parent.mkdir()
+        (top / name).write_text("one\n")
+    _make_repository(top)
+    if linked:
+        _git(top, "worktree", "add", "-q", str(top := run_env.root / "linked"))
+    commit = ["git", *_IDENTITY, "commit", "-qam", "two"]
+    async with boundary(cwd=top / "part") as box:
+        assert (await box.exec(["git", "status", "--short"])).stdout == b""
+        await box.exec(["sh", "-c", "echo two > mine"])
+        done = await box.exec(commit)
+        assert done.exit_code == 0, done
+        refused = await box.exec(["sh", "-c", "echo two > ../rest/other"])
+        assert (refused.exit_code == 0, (top / "rest/other").read_text()) == (False, "one\n")
+    assert _git(top, "show", "--name-only", "--format=", "HEAD").split() == ["part/mine"]
+    assert _git(top, "status", "--short") == ""
+
+
+async def test_of_a_repository_that_is_a_whole_home_a_part_shows_nothing(bwrap: Kind, run_env: RunEnv) -> None:
+    home = Path(os.environ["HOME"])
+    (home / "part").mkdir()
+    (home / "secret").write_text("of mine")
+    _make_repository(home)
+    async with bwrap(cwd=home / "part") as box:
+        looked = await box.exec(["sh", "-c", "git status; cat ../secret"])
+    assert (looked.exit_code == 0, looked.stdout) == (False, b"")
+    assert b"not a git repository" in looked.stderr
+    assert _git(home, "status", "--short") == ""
+
+
 async def test_a_large_file_is_kept_and_one_that_came_later_goes(
     run_env: RunEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,18 +112,19 @@ def build_box(
     else:
         programs = _list_programs(started, env, home=home, folders=folders) if choice.private else ()
     below_tmp = _list_below_tmp(*started, home=home, folders=folders)
+    wholes = _find_wholes(protected.repositories, folders, home=home if choice.private else "")
     return Box(
         cwd=task.cwd,
         real=_resolve_folders(folders, env, state=state),
         read_only=not works,
         writable=(*kept, *(task.extra_dirs if works else ())),
         hidden=_list_both_names(state, make_private_folder(runtime_home())),  # What is not there yet cannot be hidden.
-        readable=(*below_tmp, *(() if works else task.extra_dirs), *task.read),
+        readable=(*below_tmp, *wholes.shown, *(() if works else task.extra_dirs), *task.read),
         root=choice.root,
         private=choice.private,
         home=home if choice.private else "",
         programs=_select_shown(programs, home=home, folders=folders),
-        repositories=protected.repositories,
+        repositories=wholes.repositories,
         git_data=protected.data,
         pinned=pinned.paths,
         made_files=pinned.made_files,
@@ -147,16 +148,17 @@ def build_command_box(
     pinned = _pin(protected, (cwd,), env, own_code=True)
     home = os.path.realpath(find_home(env))
     programs = _list_programs((), env, home=home, folders=(cwd,))
+    wholes = _find_wholes(protected.repositories, (cwd,), home=home)
     return Box(
         cwd=cwd,
         real=_resolve_folders((cwd,), env, state=state_home(env)),
         hidden=_list_both_names(state_home(env), runtime_home(env)),
-        readable=read,
+        readable=(*wholes.shown, *read),
         root=root,
         private=True,
         home=home,
         programs=_select_shown(programs, home=home, folders=(cwd,)),
-        repositories=protected.repositories,
+        repositories=wholes.repositories,
         git_data=protected.data,
         pinned=pinned.paths,
         made_files=pinned.made_files,
@@ -189,6 +191,13 @@ class _Protected(NamedTuple):
     data: tuple[str, ...] = ()
 
 
+class _Wholes(NamedTuple):
+    """The repositories that a box has, and the work trees that are `shown` since a box works in a part of them."""
+
+    repositories: tuple[GitFolders, ...]
+    shown: tuple[str, ...]
+
+
 class _Pinned(NamedTuple):
     paths: tuple[str, ...]
     made_files: tuple[str, ...]
@@ -218,6 +227,22 @@ def _find_protected(folders: Sequence[str], *, always: bool, besides: Sequence[s
     files = (path for each in others for path in each.files)
     hooks = (path for each in others for path in each.hooks)
     return _Protected(tuple(found.values()), tuple(files), tuple(hooks), tuple(data))
+
+
+def _find_wholes(repositories: tuple[GitFolders, ...], folders: Sequence[str], *, home: str) -> _Wholes:
+    """What a box that sees nothing else needs where it works in a part of a work tree: the rest of that, or git would
+    take it for deleted, and commit so. One that is a whole home is not shown, and there is no git there then.
+
+    Without a `home` the box sees all there is.
+    """
+    parts = [git for git in repositories if home and _has_part_alone(git, folders)]
+    wide = [git for git in parts if _is_too_wide(git.top, home)]
+    kept = tuple(git for git in repositories if git not in wide)
+    return _Wholes(kept, tuple(dict.fromkeys(git.top for git in parts if git not in wide)))
+
+
+def _has_part_alone(git: GitFolders, folders: Sequence[str]) -> bool:
+    return git.top != git.common and not any(is_within(git.top, folder) for folder in folders)
 
 
 def _find_around(folder: str) -> Iterator[Repository]:
