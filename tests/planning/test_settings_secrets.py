@@ -44,9 +44,9 @@ def _plant(root: Path, files: dict[str, str]) -> None:
         path.write_text(text)
 
 
-def _find(root: Path, agent: str, env: dict[str, str]) -> set[str]:
+def _find(root: Path, agent: str, env: dict[str, str], *, clean: bool = False) -> set[str]:
     (root / "work").mkdir(exist_ok=True)
-    values = list_settings_values(find_driver(agent), str(root / "work"), env)
+    values = list_settings_values(find_driver(agent), str(root / "work"), env, clean=clean)
     return {value for _, value in collect_secrets(env, credentials=(), token="", settings=values)}
 
 
@@ -55,6 +55,8 @@ def test_whatever_form_its_files_have_their_secrets_are_known(tmp_path: Path, ag
     _plant(tmp_path, _PLACED[agent])
     found = _find(tmp_path, agent, {"HOME": str(tmp_path / "home")})
     assert found == {f"{word}-hunter2" for word in _FOUND[agent]}
+    in_project = {"own-hunter2"} if agent == "claude" else set[str]()
+    assert _find(tmp_path, agent, {"HOME": str(tmp_path / "home")}, clean=True) == in_project
 
 
 def test_a_folder_that_a_variable_moves_is_looked_at_too(tmp_path: Path) -> None:

@@ -287,7 +287,7 @@ def _build_plan(
             token=token,
             servers=task.mcp_servers.values(),
             key_from=task.key_from,
-            settings=list_settings_values(driver, task.cwd, {**env, **task.env}),
+            settings=list_settings_values(driver, task.cwd, {**env, **task.env}, clean=task.profile == "clean"),
         ),
         leftovers=Leftovers(
             folders=[name for name in driver.state.leftover_dirs if not os.path.lexists(os.path.join(task.cwd, name))],

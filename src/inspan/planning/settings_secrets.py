@@ -1,5 +1,6 @@
 """The secrets in the settings files of an agent: what stands there its agent reads, and may print."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import cast
@@ -19,14 +20,23 @@ _ASSIGNED = re.compile(
 )
 
 
-def list_settings_values(driver: Driver, cwd: str, env: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
-    """What its files assign, as if they were variables, file by file; one that cannot be read says nothing."""
+def list_settings_values(
+    driver: Driver, cwd: str, env: Mapping[str, str], *, clean: bool
+) -> Iterator[Mapping[str, str]]:
+    """What its files assign, as if they were variables, file by file; one that cannot be read says nothing.
+
+    In the profile `clean` nothing of the user's own is read, but what lies in the working folder.
+    """
     for path in dict.fromkeys(path for path, _ in (*driver.access.override_settings, *driver.access.other_settings)):
-        for place in dict.fromkeys(list_places(path, driver, cwd, env)):
+        for place in dict.fromkeys(_list_in_project(path, cwd) if clean else list_places(path, driver, cwd, env)):
             if place.endswith(_LINES):
                 yield from _read_lines(place)
             else:
                 yield from _list_values("", read_settings(place))
+
+
+def _list_in_project(path: str, cwd: str) -> list[str]:
+    return [] if path.startswith(("~", os.sep)) else [os.path.join(cwd, path)]
 
 
 def _read_lines(path: str) -> Iterator[Mapping[str, str]]:
